@@ -52,7 +52,7 @@ int f(void)
             ["no command 'sreve'; did you mean 'serve'?", "boardprof agent --help"],
         ),
         (["run", "--metrcs", "x", "f"], ["No such option '--metrcs'", "--metrics"]),
-        (["run"], ["Missing argument 'TARGET'"]),
+        (["run"], ["no boardprof.toml with benchmarks", "PATH:FUNCTION"]),
         (["run", "f.c:f", "--repeat", "0"], ["Invalid value for '--repeat': 0"]),
         (["run", "f.c:f", "--repeat", "few"], ["Invalid value for '--repeat': 'few'"]),
         (["run", "f.c:f", "--warmup", "-1"], ["Invalid value for '--warmup': -1"]),

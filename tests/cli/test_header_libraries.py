@@ -126,16 +126,42 @@ def project(folder: Path) -> Path:
     return folder / "src" / "a.c"
 
 
-def test_generated_headers_are_found_and_the_generated_source_is_named(
+def test_generated_headers_and_sources_and_macros_come_from_the_projects_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    done = boardprof("run", *FEW, f"{source}:a", "x=1")
-    assert done.code == 7
-    assert done.err.endswith("\nTry: --source build/gen/table.c\n")
-    values = ("x=1", "--source", "build/gen/table.c", "--expect", "return=7")
-    assert boardprof("run", *FEW, f"{source}:a", *values).code == 0
+    target = ("run", *FEW, f"{source}:a", "x=1")
+    # table[1] is 2; the generated header defines SIZE as 5 unless the build defines it.
+    assert boardprof(*target, "--expect", "return=7").code == 0
+    (tmp_path / "build" / "gen" / "config.h").write_text("#ifndef SIZE\n#define SIZE 5\n#endif\n")
+    assert boardprof(*target, "--expect", "return=11").code == 0
+    assert boardprof(*target, "--expect", "return=6", "-D", "SIZE=4").code == 0
+    none = boardprof(*target, "--compile-commands", "none", "-I", "build", "-I", "include")
+    assert (none.code, "table" in none.err) == (7, True)
+
+
+def test_what_the_build_takes_and_leaves_out_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f.c").write_text("int f(int x) { return x + N; }\n")
+    flags = "-mcpu=cortex-m4 -Os -Wall -g3 -DN=3 -std=c99 -fwrapv -MF a.d -o f.o -c f.c"
+    entry = {"directory": str(tmp_path), "command": f"cc {flags}", "file": "f.c"}
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "compile_commands.json").write_text(json.dumps([entry]))
+    monkeypatch.chdir(tmp_path)
+    run = ("run", "f.c:f", "x=1", "--repeat", "2", "--expect", "return=4")
+    done = boardprof(*run, "--compile-commands", "other")
+    assert done.code == 0, done.err
+    assert (
+        "note: the build takes -DN=3 -std=c99 -fwrapv and leaves out -mcpu=cortex-m4 -Os of "
+        "other/compile_commands.json\n"
+    ) in done.err
+    absent = boardprof(*run, "--compile-commands", "nowhere.json")
+    assert (absent.code, "nowhere.json does not exist." in absent.err) == (2, True)
+    (tmp_path / "g.c").write_text("int g(int x) { return x; }\n")
+    foreign = boardprof("run", "g.c:g", "x=1", "--compile-commands", "other")
+    assert (foreign.code, "compile_commands.json does not name g.c." in foreign.err) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["[", "[1]"])

@@ -96,6 +96,7 @@ COMMANDS: dict[str, list[str]] = {
         "run DIR/odd.o:loses",
         "run -p BUSY two",
     ],
+    "check": ["check NAME"],
     "hotspots": ["hotspots -b DIR/linux DIR/plus.c:two", "hotspots -b qemu-rv32 DIR/odd.c:two"],
     "show": [
         "show REPORT --hotspots",

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -75,10 +77,12 @@ def test_results_of_several_functions_are_in_the_json_alone() -> None:
     assert "m4 returned" not in assemble([measurement()]).configuration
 
 
-def test_outputs_are_stored_by_shape_type_and_crc() -> None:
-    outputs = {"y": np.zeros((2, 3), np.int16), "e": np.zeros(0, np.float64)}
-    report = assemble([replace(measurement(), outputs=outputs)])
-    assert extra(report)["outputs"] == {
+def test_outputs_are_stored_by_shape_type_crc_and_values() -> None:
+    given = {"y": np.zeros((2, 3), np.int16), "e": np.zeros(0, np.float64)}
+    report = assemble([replace(measurement(), outputs=given)])
+    outputs = extra(report)["outputs"]
+    assert zlib.decompress(base64.b64decode(outputs["y"].pop("values"))) == bytes(12)
+    assert outputs == {
         # CRC-32 of twelve zeros, and of nothing.
         "y": {"dtype": "int16", "shape": [2, 3], "crc32": "7bd5c66f"},
         "e": {"dtype": "float64", "shape": [0], "crc32": "00000000"},
@@ -92,3 +96,13 @@ def test_what_was_kept_or_sent_again_is_told() -> None:
         "The arrays of fir are sent before each round of samples: no room. The first call of a "
         "round is cold."
     )
+
+
+def test_large_arrays_and_structs_are_stored_without_values_and_without_padding() -> None:
+    padded = np.dtype({"names": ["a", "b"], "formats": ["u1", "<u4"], "offsets": [0, 4]})
+    one, two = (np.frombuffer(b"\1" + pad + b"\2\0\0\0", padded) for pad in (b"xyz", b"abc"))
+    outputs = {"big": np.zeros(1025, np.float32), "one": one, "two": two}
+    stored = extra(assemble([replace(measurement(), outputs=outputs)]))["outputs"]
+    assert ["values" in each for each in stored.values()] == [False, False, False]
+    # Of the bytes 01 02 00 00 00.
+    assert stored["one"]["crc32"] == stored["two"]["crc32"] == "514b1626"

@@ -12,6 +12,7 @@ The project's file is the nearest one, from the working folder up: a ``boardprof
     board = "netduinoplus2"
     port = "/dev/ttyACM0"
 
+The project's file may also have ``[[benchmark]]``, see `jobs.run.benchmarks`.
 The user's file may also have ``trusted``: folders whose project file is read whoever owns it.
 """
 
@@ -36,6 +37,9 @@ from boardprof.base.files import (
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
 _PROFILE = "profile"
+BENCHMARK, BENCHMARKS = "benchmark", "benchmarks"
+"""An array of tables in the project's file, and a table with what they have in common."""
+
 _TRUSTED = "trusted"
 _PROJECT_VARIABLE = "BOARDPROF_PROJECT"
 
@@ -70,7 +74,8 @@ class SettingsFile:
         where = self.path if profile is None else (*self.path, _PROFILE, profile)
         profiles = self.profiles
         table = self.content if profile is None else profiles.get(profile, {})
-        others = {_PROFILE, _TRUSTED} if self.file == user_file() else {_PROFILE}
+        own = {_TRUSTED} if self.file == user_file() else {BENCHMARK, BENCHMARKS}
+        others = {_PROFILE, *own}
         for key, value in self._table(".".join(where), table).items():
             if profile is not None or key not in others:
                 yield Setting(key, value, self.file, where)

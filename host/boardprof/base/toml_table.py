@@ -56,9 +56,12 @@ class TomlTable:
 
     def error(self, key: str, problem: str) -> UsageError:
         """Return an error that names the file, the line, the table and the key."""
+        return UsageError(f"{self.place(key)}: {self._shown(key)}: {problem}.")
+
+    def place(self, key: str) -> str:
+        """Return the file and the line of a key; the line of the table if it is missing."""
         line = self._line(key)
-        place = self.file if line is None else f"{self.file}:{line}"
-        return UsageError(f"{place}: {self._shown(key)}: {problem}.")
+        return f"{self.file}" if line is None else f"{self.file}:{line}"
 
     def has(self, key: str) -> bool:
         """Tell whether ``key`` is present. It still has to be taken."""
@@ -73,6 +76,11 @@ class TomlTable:
                 raise self.error(key, f"the key is missing; it must be {_TYPES[kind]}")
             return default
         return self._checked(key, self._content[key], kind)
+
+    def value(self, key: str) -> Any:
+        """Return the value of ``key``, of whatever type; the key must be present."""
+        self._known.append(key)
+        return self._content[key]
 
     def texts(self, key: str, default: tuple[str, ...] | None = ()) -> tuple[str, ...]:
         """Return a list of strings; with default None, it must be present and not empty."""

@@ -12,9 +12,13 @@ are equal, there is one value for all; otherwise a list with one value for each:
      },
      "measurements": [
       {"function": "fir", "arguments": "n=256", "board": "qemu-rv32", "flags": "-O2",
+       "output call": 21, "outputs": {"y": "int32[256] 1f3a5c70"},
        "samples": 10, "calls": 1, "count": {"Stack (bytes)": 0, "instructions": 116869}}
      ]
     }
+
+An output that is an array has its type, its shape and its CRC-32. The values of floats are kept,
+too, because they may be compared with a tolerance.
 
 They leave out data that gates do not use, such as ports, boot ids, blobs and paths. They also leave
 out data that varies between runs of the same code:
@@ -55,6 +59,7 @@ from boardprof.results.comparison.compatibility import (
     facts_of,
     is_same_rate,
 )
+from boardprof.results.record import RETURN, MeasurementRecord
 from boardprof.results.record_json import SCHEMA_VERSION, read_record
 from boardprof.results.report.calls import DURATION, LABEL, Row
 from boardprof.results.report.report import Report
@@ -215,6 +220,9 @@ def _measurement(entry: Entry, facts: Mapping[str, Any]) -> dict[str, Any]:
         "arguments": entry.get("arguments"),
         "label": entry.get("label"),
         "inputs_crc32": entry.get("inputs"),
+        "output_call": entry.get("output call"),
+        "result": entry.get("returned"),
+        "outputs": _arrays(entry),
         "flags": entry.get("sweep", entry.get("flags")),
         "compilers": entry.get("compilers", []),
         "libc": entry.get("C library"),
@@ -231,6 +239,21 @@ def _measurement(entry: Entry, facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _arrays(entry: Entry) -> dict[str, Any]:
+    """Return the outputs that are arrays as the record's JSON has them."""
+    outputs = _need(entry.get("outputs", {}), dict, "outputs")
+    values = _need(entry.get("output values", {}), dict, "output values")
+    arrays = {}
+    for name, text in outputs.items():
+        found = re.fullmatch(r"(.+)\[([\d, ]*)\] ([0-9a-f]{8})", _need(text, str, "outputs"))
+        if found is None:
+            raise ReportFileError(f"{text!r:.60} is not an array.", where="outputs", hint=_WROTE)
+        shape = [int(length) for length in found[2].split(",") if length.strip()]
+        facts = {"dtype": found[1], "shape": shape, "crc32": found[3]}
+        arrays[name] = {**facts, "values": values.get(name, "")}
+    return arrays
+
+
 def _window(raw: Mapping[str, int]) -> dict[str, Any]:
     return {"raw": raw, "blobs": ""}
 
@@ -245,6 +268,7 @@ def _metric(tag: str, value: object, at: str) -> Metric:
 # -- writing ------------------------------------------------------------------------------------
 
 
+_OF_OUTPUTS: Final = ("returned", "outputs", "output call")
 _IDENTITY: Final = ("function", "arguments", "label", "board", "device", "sweep", "hash")
 
 
@@ -321,6 +345,7 @@ def _entry(values: Entry, found: Sequence[GroupSummary], origin: Origin) -> Entr
         "inputs": origin.inputs,
     }
     entry: Entry = {name: each for name, each in facts.items() if each}
+    entry |= _outputs(kept)
     entry |= {"samples": values[""], "calls": values.get("Count")}
     entry |= _course(found)
     for name in sorted({origin.clock(each.metric) for each in found if each.overhead.taken}):
@@ -334,6 +359,24 @@ def _entry(values: Entry, found: Sequence[GroupSummary], origin: Origin) -> Entr
         if each.metric in origin.cold:
             entry.setdefault(_COLD + tag, {})[each.metric] = origin.cold[each.metric]
     return entry
+
+
+def _outputs(kept: MeasurementRecord) -> Entry:
+    """Return what one call returned and wrote; of floats also the values, for a tolerance."""
+    arrays = sorted(kept.outputs.items())
+    found: Entry = {
+        "returned": kept.result if RETURN not in kept.outputs else None,
+        "outputs": {
+            name: f"{each.dtype}[{', '.join(map(str, each.shape))}] {each.crc32}"
+            for name, each in arrays
+        },
+        "output values": {
+            name: each.values for name, each in arrays if each.dtype.startswith("float")
+        },
+    }
+    found = {key: each for key, each in found.items() if each not in (None, {})}
+    is_of_known = found and kept.output_call is not None
+    return {"output call": kept.output_call, **found} if is_of_known else found
 
 
 def _course(found: Sequence[GroupSummary]) -> Entry:
@@ -488,7 +531,7 @@ def _check_metrics(old: Entry, new: Entry) -> None:
 
 def _is_same(old: Entry, new: Entry, same: set[tuple[str, ...]]) -> bool:
     """Tell whether two measurements differ only by noise; ``same`` as `_unchanged` returns it."""
-    facts = ("samples", "calls", "flags", "compilers", "inputs")
+    facts = ("samples", "calls", "flags", "compilers", "inputs", *_OF_OUTPUTS)
     if old.keys() != new.keys() or any(old.get(key) != new.get(key) for key in facts):
         return False
     names = (new.get(key, "") for key in ("function", "label", "arguments"))

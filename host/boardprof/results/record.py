@@ -124,17 +124,23 @@ class SourcePlace:
 
 @dataclass(frozen=True)
 class Output:
-    """An array that came back from a call, without its data.
+    """An array that came back from a call.
 
     Attributes:
         dtype: as numpy names it.
         shape: its lengths.
-        crc32: of its bytes, 8 hexadecimal digits.
+        crc32: of its bytes without the padding of structs, 8 hexadecimal digits.
+        values: its numbers, little-endian, compressed by zlib, in base64; "" if they are not kept.
     """
 
     dtype: str
     shape: tuple[int, ...]
     crc32: str
+    values: str = ""
+
+
+RETURN: Final = "return"
+"""Name of the return value among the outputs; no parameter can have it."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +254,7 @@ class CallFacts:
     calls_before: int | None = None
     compilers: tuple[str, ...] = ()
     source: SourcePlace | None = None
+    tolerance: float = 0.0
     interrupts: Interrupts = NOT_MASKED
     findings: tuple[Finding, ...] = ()
 
@@ -272,6 +279,9 @@ class MeasurementRecord(CallFacts):
         stack_unknown: why the stack need is not known; "" if it is known or was not measured.
         result: what one extra call returned; a float that is not finite as text.
         outputs: the arrays that came back from that call, by parameter.
+        output_call: number of calls before that one since the start of the measurement; null if not
+            known.
+        tolerance: the relative difference of floats in the outputs that does not count.
         flags: the compiler's, for the function's code; null if it was not built here.
         build_id: of the image.
         clock_fit: the board's clock relative to the host's; null if it has no clock.
@@ -297,6 +307,7 @@ class MeasurementRecord(CallFacts):
     stack_unknown: str = ""
     result: object = None
     outputs: Mapping[str, Output] = field(default_factory=dict)
+    output_call: int | None = None
     build_id: str = ""
     number: int | None = None
     warmup: int | None = None

@@ -20,7 +20,7 @@ from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
 from boardprof.results.stats.ranks import FALSE_ALARMS
 from boardprof.show.cells import cell, number_text, plural
-from boardprof.show.comparison_table import change_text
+from boardprof.show.comparison_table import change_text, output_lines
 from boardprof.show.layout import Column, Page, Table
 
 
@@ -101,6 +101,7 @@ MOST_GROUPS: Final = 10_000
 """Maximum number of groups of rows to show; nobody reads more, and a million take minutes."""
 
 _TONES: Final = {"better": "good", "worse": "bad", "changed": ""}
+"""Of verdicts; others are named."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class _Row:
     shows_others: bool
     has_unknown_stack: bool = False
     change: Difference | None = None
+    has_other_output: bool = False
 
     @cached_property
     def metrics(self) -> dict[str, GroupSummary]:
@@ -168,7 +170,7 @@ class _Row:
         if self.change is None or self.change.before is None or self.change.after is None:
             return ""
         if self.change.verdict in ("same", "noise", "within overhead"):
-            return "no change"
+            return "output changed" if self.has_other_output else "no change"
         unclear = "" if self.change.verdict in _TONES else f" ({self.change.verdict})"
         return f"{change_text(self.change)}{unclear}"
 
@@ -193,7 +195,15 @@ def answer_page(
 ) -> Page:
     """Return the answer of a Report, the run ``name``; empty if no sample has a call's cost."""
     changes = {} if since is None else {row.place: row for row in since.rows}
-    rows = [replace(row, change=changes.get(row.place)) for row in _rows(report, shows_others)]
+    outputs = {place_in(each, "") for each in since.outputs} if since is not None else set()
+    rows = [
+        replace(
+            row,
+            change=changes.get(row.place),
+            has_other_output=place_in(row.key, "") in outputs,
+        )
+        for row in _rows(report, shows_others)
+    ]
     if not rows:
         return []
     before = "" if since is None else since.before_name
@@ -201,6 +211,10 @@ def answer_page(
     return [
         answer,
         *_alike(rows),
+        *(
+            f"OUTPUT CHANGED since {before}: {line}."
+            for line in ([] if since is None else output_lines(since))
+        ),
         *partly(report, f"{option('--csv')} prints"),
         *_without_told(doubts(report.configuration), rows),
         _origin(report, rows, name, "in the --table"),

@@ -12,7 +12,13 @@ from xml.etree import ElementTree as xml
 
 from boardprof.base.metrics import TAGS
 from boardprof.base.printable import bounded
-from boardprof.results.comparison.comparison import Comparison, Difference, Gap, Unjudged, row_title
+from boardprof.results.comparison.comparison import (
+    Comparison,
+    Difference,
+    MetricRow,
+    Unjudged,
+    row_title,
+)
 from boardprof.results.stats.summary import Summary
 from boardprof.show.comparison_table import (
     certainty,
@@ -45,6 +51,15 @@ def comparison_json(comparison: Comparison) -> str:
         "unjudged": [
             {"rule": str(each.rule), "what": each.what, "why": each.why}
             for each in comparison.unjudged
+        ],
+        "outputs": [
+            {
+                "name": each.name,
+                "output": each.metric.removeprefix("output "),
+                "what": what_of(each),
+            }
+            | {"text": each.text}
+            for each in comparison.outputs
         ],
         "rows": [_row_json(row) for row in comparison.rows],
     }
@@ -120,8 +135,13 @@ def comparison_junit(comparison: Comparison) -> str:
 
 
 def _cases(comparison: Comparison) -> Iterator[xml.Element]:
-    """Yield a test case for each row, then one for each metric that was not compared."""
+    """Yield a test case for each changed output, each row, and each metric not compared."""
     unjudged = unjudged_at(comparison)
+    for output in comparison.outputs:
+        case = _case(comparison, output)
+        message = _clean(f"{output.what}: {output.text}")
+        xml.SubElement(case, "failure", type="output changed", message=message)
+        yield case
     for row in comparison.rows:
         case = _case(comparison, row)
         missing = unjudged.pop(row.place, [])
@@ -139,7 +159,7 @@ def _cases(comparison: Comparison) -> Iterator[xml.Element]:
         yield case
 
 
-def _case(comparison: Comparison, row: Difference | Gap) -> xml.Element:
+def _case(comparison: Comparison, row: MetricRow) -> xml.Element:
     place = comparison.sources.get(row.name)
     where = {"file": _clean(place.file), "line": str(place.line)} if place else {}
     return xml.Element(
@@ -205,15 +225,18 @@ def _clean(text: str) -> str:
 
 
 class _Finding(NamedTuple):
-    """A row that broke a rule, or that a rule could not judge."""
+    """An output that changed, or a row that broke a rule or that a rule could not judge."""
 
-    row: Difference | Gap
+    row: MetricRow
     title: str
     text: str
     is_failure: bool
 
 
 def _findings(comparison: Comparison) -> Iterator[_Finding]:
+    for output in comparison.outputs:
+        text = f"{what_of(output)}: {output.text}"
+        yield _Finding(output, f"Output changed: {output.what}", text, True)
     for row in comparison.regressions:
         text = f"{what_of(row)} {_numbers(row)}, limit {_broken(row)}"
         yield _Finding(row, f"Regression: {row.what}", text, True)

@@ -13,7 +13,7 @@ from boardprof.base.metrics import Kind, Percent
 from boardprof.results.comparison.comparison import (
     Comparison,
     Difference,
-    Gap,
+    MetricRow,
     Unjudged,
     first_of,
     mean_ratios,
@@ -34,7 +34,7 @@ _NO_RULE = "no rule, so nothing is gated"
 _NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
 _VERDICTS: Final = (
     *("worse", "better", "changed", "noise", "within overhead", "too few samples", "other calls"),
-    *("other inputs", "doubtful", "same", "added", "removed"),
+    *("other inputs", "doubtful", "output changed", "same", "added", "removed"),
 )
 _MOST = 5
 """Functions, and lines, that are shown."""
@@ -113,7 +113,7 @@ def judged_text(row: Difference, rule: Rule) -> str:
     return "" if values == shown else f": {' to '.join(values)}"
 
 
-def what_of(row: Difference | Gap) -> str:
+def what_of(row: MetricRow) -> str:
     """Name the row: function, label, arguments, flags, board and metric."""
     return f"{row_title(row)}: {row.metric}"
 
@@ -121,10 +121,11 @@ def what_of(row: Difference | Gap) -> str:
 def headline(comparison: Comparison) -> str:
     """Return one sentence with the result."""
     rows = comparison.rows
-    parts = [plural(len(comparison.regressions), "regression")] if comparison.regressed else []
+    parts = [f"{plural(len(comparison.outputs), 'output')} changed"] if comparison.outputs else []
+    parts += [plural(len(comparison.regressions), "regression")] if comparison.regressed else []
     if comparison.unjudged:
         parts.append(_unjudged_text(comparison))
-    if not comparison.regressed:
+    if not comparison.regressed and (comparison.rules or not comparison.outputs):
         parts.append(_passed_text(comparison))
     counts = ", ".join(
         f"{number} {verdict}"
@@ -170,6 +171,11 @@ def unjudged_lines(comparison: Comparison) -> list[str]:
     ]
 
 
+def output_lines(comparison: Comparison) -> list[str]:
+    """Return a line for each output that changed."""
+    return [f"{what_of(each)}: {each.text}" for each in comparison.outputs]
+
+
 def means_line(
     comparison: Comparison,
     name: Callable[[str], str] = str,
@@ -210,12 +216,10 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
         table = [replace(whole, columns=[_toned(column) for column in whole.columns]), ""]
     means = means_line(comparison)
     return [
+        *(f"OUTPUT CHANGED: {line}." for line in output_lines(comparison)),
+        *([""] if comparison.outputs else []),
         *table,
-        *(
-            line
-            for place, difference in comparison.reasons.items()
-            for line in _difference_page(place, difference)
-        ),
+        *reason_page(comparison),
         *([means] if means else []),
         f"Before: {comparison.before_name}{_only(comparison.before_facts, comparison.after_facts)}",
         f"After:  {comparison.after_name}{_only(comparison.after_facts, comparison.before_facts)}",
@@ -229,6 +233,15 @@ def _toned(column: Column) -> Column:
     """Return a column in which a broken rule is seen at once, on a terminal with colours."""
     tones = ["bad" if cell.startswith(_BROKEN) else "" for cell in column.cells]
     return replace(column, tones=tones) if any(tones) else column
+
+
+def reason_page(comparison: Comparison) -> Page:
+    """Return where functions changed, if both sides have a profile."""
+    return [
+        line
+        for place, difference in comparison.reasons.items()
+        for line in _difference_page(place, difference)
+    ]
 
 
 def comparison_cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from boardprof.results.stats.warnings import modes_of
 from boardprof.show.aggregate import SORT_COLUMNS
 from boardprof.show.answer import JUDGED_BY, relatives, settings_of
 from boardprof.show.cells import number_text
+from boardprof.show.comparison_table import output_lines
 from boardprof.show.flame_graph import INTERRUPTED, stacks_of
 from boardprof.show.profile_tables import CONTEXT, interval_text, notes
 
@@ -237,7 +238,10 @@ def _changes(comparison: Comparison) -> dict[str, Any]:
             }
             for mean in mean_ratios(comparison.rows)
         ],
-        "notes": [bounded(note) for note in comparison.notes],
+        "notes": [
+            *(bounded(f"Output changed: {line}.") for line in output_lines(comparison)),
+            *(bounded(note) for note in comparison.notes),
+        ],
         "rows": [_change(each) for each in comparison.rows],
     }
 

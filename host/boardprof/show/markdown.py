@@ -42,6 +42,7 @@ from boardprof.show.comparison_table import (
     headline,
     judged_text,
     means_line,
+    output_lines,
     reason_title,
     rest_text,
     unjudged_at,
@@ -215,6 +216,9 @@ def comparison_markdown(comparison: Comparison) -> str:
         f"### {_mark(comparison)} boardprof: {plain_text(headline(comparison))}\n",
         f"{code(comparison.before_name)} → {code(comparison.after_name)}\n",
     ]
+    if comparison.outputs:
+        lines = output_lines(comparison)
+        parts.append("".join(f"- **Output changed**: {plain_text(line)}\n" for line in lines))
     means = means_line(comparison, name=code, ratio="**{}**".format)
     parts += [f"{means}\n"] if means else []
     if changed:
@@ -262,7 +266,7 @@ def _mark(comparison: Comparison) -> str:
 
 
 def _counts(row: Difference) -> bool:
-    return row.rule is not None or row.verdict in DIFFERENT
+    return row.rule is not None or row.verdict in (*DIFFERENT, "output changed")
 
 
 def _table(rows: Sequence[Difference], unjudged: Mapping[tuple[str, ...], list[Unjudged]]) -> str:

@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -20,11 +21,13 @@ from boardprof.base.files import check_owner, read_short_text, unwritable, write
 from boardprof.base.processes import described, lock_holders, lock_within
 from boardprof.base.toml_table import TomlTable, parsed
 from boardprof.jobs.fleet.provider import UNKNOWN_HINT, JobLostError
+from boardprof.jobs.run.benchmarks import Benchmarks
 from boardprof.jobs.run.plan import Plan
 from boardprof.results.report.join import Part, joined
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import read_report
 from boardprof.target.build.build_options import BuildOptions, settings_of
+from boardprof.target.descriptions.board import default_board
 
 DONE: Final = "done"
 FAILED: Final = "failed"
@@ -85,6 +88,7 @@ class Job:
         arguments: a tuple or list of ``NAME=VALUE``, as for ``boardprof run``.
         flags: compiler flags.
         limits: how it measures.
+        benchmark: its name, if the job is one of the project's benchmarks.
     """
 
     file: str
@@ -93,6 +97,7 @@ class Job:
     arguments: tuple[str, ...] = ()
     flags: str = "-O2"
     limits: Limits = field(default_factory=Limits)
+    benchmark: str = ""
 
     def __post_init__(self) -> None:
         """Check the arguments."""
@@ -111,6 +116,7 @@ class Job:
             repeat=limits.repeat,
             number=limits.number,
             code=BuildOptions(optimize="", cflags=self.flags),
+            benchmark=self.benchmark,
         )
 
     def __str__(self) -> str:
@@ -245,6 +251,40 @@ def read_jobs(file: str | Path) -> list[Job]:
     if not jobs:
         raise top.error("jobs", "the list is empty")
     return list(jobs)
+
+
+_UNTAKEN: Final = ("sources", "keep", "ldflags", "libc", "compile_commands")
+
+
+def benchmark_jobs(benchmarks: Benchmarks, base: Plan) -> list[Job]:
+    """Return a job for each benchmark on each of its boards; raises a UsageError."""
+    jobs = []
+    for benchmark in benchmarks.all:
+        plan = benchmark.plan(base)
+        assert plan is not None, "no board was given"
+        code = plan.code
+        if any(getattr(code, name) != getattr(BuildOptions(), name) for name in _UNTAKEN):
+            raise UsageError(
+                f"{benchmark.place}: {benchmark.name}: jobs of a fleet take no further sources, "
+                "libraries, --no-inline and --compile-commands.",
+                hint="boardprof run measures it here",
+            )
+        if plan.expect:
+            raise UsageError(
+                f"{benchmark.place}: {benchmark.name}: jobs of a fleet take no expected outputs.",
+                hint="compare with a baseline, which has the outputs",
+            )
+        words = [code.optimize, code.cflags, *(shlex.quote(f"-D{each}") for each in code.defines)]
+        folders = (os.path.abspath(benchmarks.folder / each) for each in code.includes)
+        words += [shlex.quote(f"-I{folder}") for folder in folders]
+        limits = Limits(plan.metrics or (), plan.number, plan.repeat, plan.warmup)
+        file, flags = str(benchmarks.folder / str(plan.path)), " ".join(filter(None, words))
+        names = plan.boards or (default_board().name,)
+        jobs += [
+            Job(file, board, plan.function, plan.values, flags, limits, benchmark.name)
+            for board in names
+        ]
+    return jobs
 
 
 def _expanded(table: TomlTable, general: Limits) -> Iterator[Job]:
@@ -442,7 +482,9 @@ def merged_report(results: Sequence[Result]) -> Report | None:
         for result in results
         if result.state != DONE and result.report_file is None and result.report_text is None
     ]
-    return joined(parts, missing) if parts else None
+    # The flags of a benchmark are its own: its name tells its rows apart.
+    names_flags = not all(result.job.benchmark for result in results)
+    return joined(parts, missing, names_flags=names_flags) if parts else None
 
 
 def _short_names(jobs: Sequence[Job]) -> dict[str, str]:

@@ -36,9 +36,10 @@ from boardprof.jobs.fleet.boards import (
 )
 from boardprof.jobs.fleet.job import Job, JobError
 from boardprof.jobs.fleet.policy import Check
-from boardprof.jobs.run.execution import Listener, results, whole_or
+from boardprof.jobs.run.execution import Listener, results
 from boardprof.jobs.run.function_choice import needed_functions
 from boardprof.jobs.run.plan import ALL, Plan, PlanData
+from boardprof.jobs.run.plan_build import whole_or
 from boardprof.measure.connect import connect, open_firmware
 from boardprof.measure.doctor.check_board import check_board, finding_text, proof_sources
 from boardprof.measure.doctor.counters import FAILED as PROOF_FAILED
@@ -161,6 +162,8 @@ def key_of(job: Job, image: Image) -> str:
         # The key of a job does not depend on job_s, and is that of earlier versions.
         repr(replace(job.limits, job_s=1.0)).replace("job_s=1.0", "job_s=0.0"),
     ]
+    if job.benchmark:
+        facts.append(job.benchmark)
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -185,7 +188,7 @@ def perform(work: Work, board: FleetBoard) -> AttemptResult:
             listener = Listener(
                 on_note=lambda text: None, on_connected=lambda: connections.append(None)
             )
-            for found in results(spec, plan, listener, firmware=firmware):
+            for found in results(spec, [plan], listener, firmware=firmware):
                 if isinstance(found, Measurement):
                     measured.append(found)
                 else:

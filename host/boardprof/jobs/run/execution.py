@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,11 +23,9 @@ from boardprof.base.errors import (
 )
 from boardprof.base.progress import show_progress, waiting
 from boardprof.jobs.run.function_choice import (
-    check_early,
     chosen_functions,
-    needed_functions,
 )
-from boardprof.jobs.run.plan import ALL, Plan, WantedMetrics, boards_of, with_each_setting
+from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.measure.sampling.available_metrics import asks_core_cycles
@@ -64,56 +62,81 @@ class Listener:
 
 
 def results(
-    spec: BoardSpec, plan: Plan, listener: Listener, *, firmware: BuiltFirmware | None = None
+    spec: BoardSpec,
+    plans: Sequence[Plan],
+    listener: Listener,
+    *,
+    firmware: BuiltFirmware | None = None,
+    is_chosen: Callable[[Plan], bool] = lambda plan: True,
 ) -> Generator[Measurement | BoardprofError, None, None]:
-    """Yield the result of each function as it arrives; ``firmware`` is None to build the plan's."""
+    """Yield the result of each function as it arrives; ``firmware`` is None to build the plans'.
+
+    The plans share one firmware, which is the same whichever of them are chosen.
+    """
     # If a board that was started here ends, or is ended in a call that hangs, it is started again
     # for the remaining functions.
-    if plan.hotspots and not plan.sampled:
-        plan = _recordable(spec, plan, listener.on_note)
-    if plan.sampled and asks_core_cycles(plan.metrics):
-        raise UsageError(
-            "core-cycles come from an exact profile, and --sampled asks for another one.",
-            hint="leave out --sampled",
-        )
-    _check_probe(plan)
+    chosen = [_recordable(spec, plan, listener.on_note) for plan in plans if is_chosen(plan)]
+    for plan in chosen:
+        if plan.sampled and asks_core_cycles(plan.metrics):
+            raise UsageError(
+                "core-cycles come from an exact profile, and --sampled asks for another one.",
+                hint="leave out --sampled",
+            )
+        _check_probe(plan)
     if firmware is None:
-        firmware = firmware_of(spec, plan, listener)
-    left: list[str] | None = None
+        firmware = firmware_of(spec, plans[0], listener, plans[1:])
+    left: list[tuple[Plan, str]] | None = None
     total = 0
     while left is None or left:
-        with connected(spec, plan, firmware, listener) as board:
+        with connected(spec, plans[0], firmware, listener) as board:
             if listener.on_connected is not None:
                 listener.on_connected()
             if left is None:
-                left = chosen_functions(board, plan, firmware, listener.on_note)
+                left = []
+                for plan in chosen:
+                    try:
+                        names = chosen_functions(board, plan, firmware, listener.on_note)
+                        left += [(plan, name) for name in names]
+                    except (UsageError, BuildError) as error:
+                        if len(chosen) == 1:
+                            raise
+                        yield _of_benchmark(plan, error)
                 total = len(left)
             is_over = False
             while left and not is_over:
-                name = left.pop(0)
+                plan, name = left.pop(0)
                 at = f" ({total - len(left)} of {total})" if total > 1 else ""
                 try:
-                    measurement = _measure(board, name, plan, listener, at)
+                    measurement = measure(board, name, plan, listener, at)
                     folders = plan.output_folders(measurement.device.name, measurement.function)
                     wrong = plan.data.take(measurement, *folders)
                     yield measurement  # its numbers are reported although an output is wrong
                     if wrong is not None:
-                        yield wrong
+                        yield _of_benchmark(plan, wrong)
                 except BoardprofError as error:
                     is_over = isinstance(error, _OF_THE_BOARD) or board.session.is_closed
                     is_of_one_call = isinstance(error, (DeviceError, RpcError, *_OF_THE_BOARD))
+                    is_of_one_call = is_of_one_call or len(chosen) > 1
                     if (is_over and plan.connection.port is not None) or not is_of_one_call:
-                        rest = ", ".join(left)
+                        rest = ", ".join(each.benchmark or name for each, name in left)
                         if rest:
                             listener.on_note(f"not measured on {board.device.name}: {rest}")
                         raise
-                    yield error
+                    yield _of_benchmark(plan, error)
+
+
+def _of_benchmark(plan: Plan, error: BoardprofError) -> BoardprofError:
+    """Return an error with the benchmark's name before its message."""
+    if plan.benchmark and not error.message.startswith(plan.benchmark):
+        error.message = f"{plan.benchmark}: {error.message}"
+    return error
 
 
 def _recordable(spec: BoardSpec, plan: Plan, on_note: Note) -> Plan:
     """Return a plan without profiles for a board that has none beside one that has."""
     try:
-        check_recordable(spec)
+        if plan.hotspots and not plan.sampled:
+            check_recordable(spec)
     except UsageError as error:
         if not any(is_recordable(board_spec(name)) for name in plan.boards):
             raise
@@ -131,23 +154,19 @@ def _check_probe(plan: Plan) -> None:
             probe.run("version")
 
 
-def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmware | None:
-    """Build a plan's firmware, and flash what it names; None if the board has its own."""
+def firmware_of(
+    spec: BoardSpec, plan: Plan, listener: Listener, others: Sequence[Plan] = ()
+) -> BuiltFirmware | None:
+    """Build a plan's firmware, and flash what it names; None if the board has its own.
+
+    ``others``: plans with the same files and flags, whose functions are in it, too.
+    """
     firmware = None
     if plan.path is not None:
-        from boardprof.target.build.builder import Build  # later: it knows all compilers
-        from boardprof.target.build.sources import with_static_of_header
+        from boardprof.jobs.run.plan_build import build_plans  # later: it knows all compilers
 
-        wanted = None if plan.function == ALL else plan.function
-        code = with_static_of_header(spec, plan.path, wanted, plan.code)
-        with Build(spec, [plan.path], code, listener.on_command).begin() as building:
-            functions, finish = building
-            check_early(functions, plan)
-            needed, is_all = needed_functions(functions, plan.function, plan.values)
-            if plan.connection.port is None and is_all:
-                firmware = finish(needed)
-            else:
-                firmware = whole_or(finish, needed)
+        plans = [plan, *others]
+        firmware = build_plans(spec, plans, listener.on_note, listener.on_command)
         if listener.on_sources is not None:
             listener.on_sources(firmware.sources)
     if plan.flash:
@@ -162,16 +181,6 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
             on_command=listener.on_command,
         )
     return firmware
-
-
-def whole_or(finish: Callable[..., BuiltFirmware], needed: Collection[str] | None) -> BuiltFirmware:
-    """Link all functions, for a board that keeps them; if they do not link, those needed."""
-    try:
-        return finish()
-    except BuildError:
-        if needed is None:
-            raise
-        return finish(needed)
 
 
 def connected(
@@ -193,7 +202,7 @@ def _after_flash(plan: Plan) -> AbstractContextManager[None]:
     return after_flash()
 
 
-def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -> Measurement:
+def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "") -> Measurement:
     """Measure one function; ``at`` is its position among all, for progress."""
     setting = f", {plan.code.cflags}" if plan.sweep else ""
     what = f"{name} on {board.device.name}{setting}{at}"
@@ -224,7 +233,8 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
             again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
             profile = _profile(board, name, named, again)
             measurement = replace(measurement, profile=profile)
-        return wanted.with_missing(measurement, board)
+        measurement = wanted.with_missing(measurement, board)
+        return replace(measurement, label=plan.label, tolerance=plan.tolerance)
 
 
 def _profile(board: Board, name: str, named: Mapping[str, object], plan: Plan) -> Profile:
@@ -280,30 +290,55 @@ class Outcome:
 
 def run_plan(plan: Plan, listener: Listener) -> Outcome:
     """Build, start and measure on one board after the other, and one setting after the other."""
+    return run_plans([plan], listener)
+
+
+def run_plans(
+    plans: Sequence[Plan], listener: Listener, is_chosen: Callable[[Plan], bool] = lambda plan: True
+) -> Outcome:
+    """Measure several plans for one Report; those with the same files and flags share a start."""
     # If a function, a board or a setting fails, the numbers of all others are kept, in any order.
-    specs = boards_of(plan)
-    # Report a mistake in these before anything is built.
-    names = [spec.name for spec in specs]
-    data = plan.read_data(names)
-    wanted = WantedMetrics(plan.metrics, len(specs))
-    settings = with_each_setting(replace(plan, data=data, wanted=wanted))
     listener = replace(listener, on_note=once(listener.on_note))
     measurements: list[Measurement] = []
     found: list[_Failure] = []
+    groups: dict[tuple[object, ...], tuple[BoardSpec, list[Plan]]] = {}
+    wanted: list[WantedMetrics] = []
+    names: dict[str, None] = {}
+    for plan in plans:
+        try:
+            specs = boards_of(plan)
+            # Report a mistake in these before anything is built.
+            boards = [spec.name for spec in specs]
+            data = plan.read_data(boards) if is_chosen(plan) else plan.data
+            own = WantedMetrics(plan.metrics, len(specs))
+            settings = with_each_setting(replace(plan, data=data, wanted=own))
+        except BoardprofError as error:
+            if len(plans) == 1:
+                raise
+            if is_chosen(plan):
+                found.append(_Failure(_of_benchmark(plan, error), [], None))
+            continue
+        wanted.append(own)
+        names |= dict.fromkeys(boards)
+        for spec, setting in itertools.product(specs, settings):
+            place = (spec.folder, setting.path, setting.code)
+            groups.setdefault(place, (spec, []))[1].append(setting)
     interrupted = False
     try:
-        for spec, setting in itertools.product(specs, settings):
-            flags = None if plan.sweep is None else setting.code.cflags
-            if len(specs) > 1:
-                setting = _without_profile(spec, setting, listener.on_note)
-            _take(results(spec, setting, listener), spec.name, flags, measurements, found)
+        for spec, group in groups.values():
+            if any(map(is_chosen, group)):
+                flags = None if group[0].sweep is None else group[0].code.cflags
+                told = results(spec, group, listener, is_chosen=is_chosen)
+                _take(told, spec.name, flags, measurements, found)
     except KeyboardInterrupt:
         if not measurements:
             raise
         interrupted = True
-    failures = wanted.failures([each.error for each in found], listener.on_note)
+    failures = [each.error for each in found]
+    for metrics in wanted:
+        failures = metrics.failures(failures, listener.on_note)
     for each in found:
-        each.name_places(names)
+        each.name_places([*names])
     missing, wrong = [], []
     for failure in failures:
         line = failure.message.partition("\n")[0]
@@ -311,24 +346,16 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
             wrong.append(line.removesuffix("."))
         else:
             missing.append(line.removesuffix(":"))
-    missing += wanted.left_out()
+    missing += [text for metrics in wanted for text in metrics.left_out()]
     missing += ["the rest, after it was interrupted"] if interrupted else []
     report = None
     if measurements:
-        swept = plan.sweep is not None
+        places = {plan.benchmark: place for place, plan in enumerate(plans)}
+        measurements.sort(key=lambda each: places.get(each.label or each.function, 0))
+        # The flags of a benchmark are its own: its name tells its rows apart.
+        swept = plans[0].sweep is not None or (False if plans[0].benchmark else None)
         report = assemble(measurements, swept=swept, missing=missing, wrong=wrong)
     return Outcome(report, tuple(failures), interrupted)
-
-
-def _without_profile(spec: BoardSpec, plan: Plan, on_note: Note) -> Plan:
-    """Return a plan without a profile if nothing can record it on this board; others have one."""
-    try:
-        if plan.hotspots and not plan.sampled:
-            check_recordable(spec)
-        return plan
-    except UsageError as error:
-        on_note(f"no profile on {spec.name}: {error.message}")
-        return replace(plan, hotspots=False)
 
 
 def once(on_note: Note) -> Note:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.base.errors import UnknownNameError, UsageError, WrongOutputError
 from boardprof.base.files import unwritable, write_bytes
+from boardprof.results.record import RETURN
 from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import load_array
 from boardprof.target.arguments.signature import to_float
@@ -216,10 +217,6 @@ def _furthest(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> str:
     if not found_shares.size:
         return ""
     return f"; the largest relative difference is {found_shares.max():.3g}"
-
-
-RETURN = "return"
-"""Name of the return value among the outputs; no parameter can have it."""
 
 
 def outputs_of(measurement: Measurement) -> dict[str, npt.NDArray[Any]]:

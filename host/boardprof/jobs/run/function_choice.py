@@ -78,7 +78,9 @@ def _check_named(board: Board, plan: Plan, firmware: BuiltFirmware | None) -> No
         from boardprof.target.build.compile_commands import defining_sources
 
         symbol = firmware.missing[plan.function]
-        known = defining_sources(find_sources(plan.files[:1]).files, [symbol])
+        known = defining_sources(
+            find_sources(plan.files[:1]).files, [symbol], plan.code.compile_commands
+        )
         raise BuildError(
             f"{plan.function} needs {symbol}, which is not defined.", hint=source_hint(1, known)
         )
@@ -157,9 +159,7 @@ def _skipped_text(skipped: Mapping[str, str]) -> str:
 def _call_of(name: str, parsed: Signature, plan: Plan) -> str:
     """Return a target and arguments with which a function can be measured."""
     target = f"{plan.path}:{name}" if plan.path else name
-    return " ".join(
-        [target, *(f"{each}={_example(parsed, each)}" for each, _ in parsed.parameters)]
-    )
+    return " ".join([target, *(f"{each}={example(parsed, each)}" for each, _ in parsed.parameters)])
 
 
 def wrapper_hint(firmware: BuiltFirmware | None, function: str) -> str | None:
@@ -319,7 +319,7 @@ def check_arguments(function: str, signature: str, arguments: Mapping[str, str])
     given = parameters_given([name for name, _ in parsed.parameters], arguments)
     missing = [name for name, _ in parsed.parameters if name not in given]
     if missing and given <= {name for name, _ in parsed.parameters}:
-        examples = " ".join(f"{name}={_example(parsed, name)}" for name in missing)
+        examples = " ".join(f"{name}={example(parsed, name)}" for name in missing)
         raise UsageError(
             f"{function} was called without {', '.join(missing)}.",
             hint=f"{function}{signature}; e.g. {examples}",
@@ -327,11 +327,14 @@ def check_arguments(function: str, signature: str, arguments: Mapping[str, str])
     in_order(function, parsed, (), dict.fromkeys(given))
 
 
-def _example(signature: Signature, name: str) -> str:
+def example(signature: Signature, name: str) -> str:
+    """Return a value for a parameter, in quotes if a shell needs them."""
     pointer = signature.pointers.get(name)
     if pointer is None:
         kind = dict(signature.parameters)[name]
         return {"bool": "true", "f32": "1.5", "f64": "1.5"}.get(kind, f"{_LENGTH}")
+    if pointer.is_function:
+        return "FUNCTION"
     if isinstance(pointer.element, Struct):
         return "zeros"
     if pointer.element is CHAR:

@@ -117,6 +117,12 @@ class Plan:
     save_output: str | None = None
     data: PlanData = field(default_factory=PlanData)
     wanted: WantedMetrics | None = None
+    benchmark: str = ""  # its name, if the plan is one of the project's benchmarks
+
+    @property
+    def label(self) -> str:
+        """The label of the rows: a benchmark's name, unless that is the function's."""
+        return "" if self.benchmark == self.function else self.benchmark
 
     @property
     def path(self) -> Path | None:
@@ -152,8 +158,6 @@ class Plan:
     def read_data(self, boards: Sequence[str] = ()) -> PlanData:
         """Read the arguments and expectations, and the files that they name."""
         expectations = [each for text in self.expect for each in read_expectations(text, boards)]
-        if self.tolerance and not expectations:
-            raise UsageError("--tolerance needs --expect.", hint="--expect @y.npy")
         texts = {name: read_argument(name, text) for name, text in self.arguments.items()}
         folder = self.save_output
         if folder is not None:
@@ -165,6 +169,7 @@ class Plan:
         """Return the folders for one function's outputs, so that no two write the same files."""
         return [
             *([board] if len(set(self.boards)) > 1 else []),
+            *([self.benchmark] if self.benchmark else []),
             *([self.code.cflags.replace(os.sep, "_")] if self.sweep is not None else []),
             *([function] if self.function == ALL else []),
         ]

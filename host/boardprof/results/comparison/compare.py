@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from typing import Final
@@ -18,6 +18,7 @@ from boardprof.results.comparison.comparison import (
     ComparisonError,
     Difference,
     Gap,
+    OutputChange,
     first_of,
     longer,
     place_in,
@@ -39,6 +40,7 @@ from boardprof.results.comparison.compatibility import (
     why_not,
 )
 from boardprof.results.comparison.difference import difference
+from boardprof.results.comparison.outputs import compare_outputs
 from boardprof.results.comparison.profile_difference import (
     ProfileDifference,
     profile_difference,
@@ -88,6 +90,7 @@ def compare(
     sessions: int = 1,
     earlier: Sequence[Report] | None = None,
     spread_runs: int = SPREAD_RUNS,
+    tolerance: float = 0.0,
 ) -> Comparison:
     """Compare two Reports; see `boardprof.compare`, which also takes runs of the history."""
     parsed = parse_rules(rules)
@@ -113,6 +116,12 @@ def compare(
     usual_of = _usual_of(parsed, after, allowed, earlier, spread_runs)
     unknown = _unknown_stacks(before, after, pairing)
     gated = apply_rules(rows, parsed, alpha, gaps, usual_of, unknown)
+    outputs = compare_outputs(before, after, pairing, tolerance)
+    is_allowed = "outputs" in allowed
+    changes = () if is_allowed else outputs.changes
+    allowed_ones = outputs.changes if is_allowed else ()
+    if changes:
+        gated = replace(gated, rows=tuple(_with_outputs(gated.rows, changes)))
     if any(row.metric == SHARE for row in rows):
         notes.append(
             f"{SHARE} is the share of a function, with all its samples, of its board's total."
@@ -128,6 +137,8 @@ def compare(
             *_now_unknown(rows, unknown),
             *_verdict_notes(rows, sessions),
             *_doubts(old_groups, new_groups),
+            *outputs.notes,
+            *(f"Allowed: {row_title(each)}: {each.metric}: {each.text}." for each in allowed_ones),
             *gated.notes,
             *_of_one_run(gated.rows),
             *_modelled(rows, before, after),
@@ -144,7 +155,18 @@ def compare(
         gated.idle,
         _reasons(before, after, gated.rows, pairing),
         {**places_of(before), **places_of(after)},
+        changes,
     )
+
+
+def _with_outputs(
+    rows: Iterable[Difference], changes: Iterable[OutputChange]
+) -> Iterator[Difference]:
+    """Yield rows, without praise or blame for a function that computes something else now."""
+    changed = {place_in(each, "") for each in changes}
+    for row in rows:
+        is_changed = row.verdict in DIFFERENT and place_in(row, "") in changed
+        yield replace(row, verdict="output changed") if is_changed else row
 
 
 def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:

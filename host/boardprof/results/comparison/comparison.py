@@ -31,6 +31,7 @@ Verdict: TypeAlias = Literal[
     "other calls",
     "other inputs",
     "doubtful",
+    "output changed",
     "added",
     "removed",
 ]
@@ -39,7 +40,8 @@ difference that may be chance; ``within overhead``: one that may come from the
 subtracted measurement overhead; ``too few samples``: one that no rank test can tell from chance,
 however large it is; ``other calls``: a function with a state, and the two runs measured different
 calls of it; ``other inputs``: a change, and its arrays had other contents; ``doubtful``: something
-was found that may make the numbers of a side wrong (`Finding.spoils`).
+was found that may make the numbers of a side wrong (`Finding.spoils`); ``output changed``: a
+difference of a function that now returns or writes something else.
 """
 
 
@@ -133,6 +135,13 @@ class Gap(MetricRow):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutputChange(MetricRow):
+    """An output of a function that is no longer the same; ``metric`` is ``output NAME``."""
+
+    text: str  # how it differs
+
+
+@dataclass(frozen=True, kw_only=True)
 class Unjudged(Gap):
     """A row that a rule applies to but could not judge."""
 
@@ -190,6 +199,7 @@ class Comparison:
         reasons: place of a row that changed -> where in the function it changed, if both Reports
             have a profile of it.
         sources: function -> where it is defined, if a Report knows it.
+        outputs: what functions return or write now that they did not before.
     """
 
     rows: tuple[Difference, ...]
@@ -206,11 +216,13 @@ class Comparison:
     idle: tuple[Rule, ...] = ()
     reasons: Mapping[tuple[str, ...], ProfileDifference] = field(default_factory=dict)
     sources: Mapping[str, SourcePlace] = field(default_factory=dict)
+    outputs: tuple[OutputChange, ...] = ()
 
     @property
     def failed(self) -> bool:
-        """Whether a rule is broken, or could not judge a row and that is a failure."""
-        return self.regressed or (self.fails_if_missing and bool(self.unjudged))
+        """Whether an output changed, a rule is broken, or an unjudged row is a failure."""
+        is_unjudged = self.fails_if_missing and bool(self.unjudged)
+        return self.regressed or bool(self.outputs) or is_unjudged
 
     @property
     def awaits_runs(self) -> bool:
@@ -224,8 +236,9 @@ class Comparison:
 
     @property
     def held(self) -> bool:
-        """Whether rules could judge all their rows, and none is broken."""
-        return self.judged > 0 and not self.unjudged and not self.regressed
+        """Whether rules could judge all their rows, none is broken, and no output changed."""
+        is_judged = self.judged > 0 and not self.unjudged
+        return is_judged and not self.regressed and not self.outputs
 
     @property
     def regressions(self) -> tuple[Difference, ...]:
@@ -312,7 +325,7 @@ def mean_ratios(rows: Iterable[Difference]) -> list[MeanRatio]:
     ]
 
 
-_NOT_ALIKE: Final = ("other calls", "other inputs", "doubtful")
+_NOT_ALIKE: Final = ("other calls", "other inputs", "doubtful", "output changed")
 _UNTOLD: Final = ("noise", "within overhead", "too few samples")
 
 

@@ -23,7 +23,7 @@ from boardprof.results.row_origins import GroupKey, titled
 from boardprof.results.stats.groups import GroupSummary, calls_of, left_out
 from boardprof.results.stats.summary import summarize
 
-MISMATCHES: Final = ("clock", "board", "compiler", "inputs")
+MISMATCHES: Final = ("clock", "board", "compiler", "inputs", "outputs")
 """What `compare` refuses unless it is allowed."""
 
 _PATH_FLAGS = ("-I", "-L", "-isystem", "-iquote", "-idirafter", "-include")

@@ -47,6 +47,7 @@ def compare(
     sessions: int = 1,
     earlier: Sequence[Report] | None = None,
     spread_runs: int = SPREAD_RUNS,
+    tolerance: float = 0.0,
 ) -> Comparison:
     """Compare two Reports row by row and metric by metric.
 
@@ -57,7 +58,8 @@ def compare(
         after: the new Report, likewise.
         rules: one or more rules that a change must not break, such as ``cycles:median>2%``.
         alpha: metrics that are not exact differ if the rank test gives a smaller p; 0 < alpha < 1.
-        allow: mismatches to ignore: ``clock``, ``board``, ``compiler``, ``inputs``.
+        allow: mismatches to ignore: ``clock``, ``board``, ``compiler``, ``inputs``,
+            ``outputs``.
         before_name: name of the old Report in output.
         after_name: name of the new Report in output.
         fail_if_missing: rows that a rule could not judge are failures, like regressions.
@@ -67,6 +69,7 @@ def compare(
         earlier: Reports of earlier runs, the oldest first, for rules in spreads. None for the clean
             runs of the branch of ``before`` up to it, which is then a run of the history.
         spread_runs: how many of them, at most.
+        tolerance: largest relative difference of floats in outputs that does not count.
 
     Raises:
         UsageError: an argument has the wrong type, or alpha is out of range.
@@ -97,6 +100,7 @@ def compare(
         sessions=sessions,
         earlier=earlier,
         spread_runs=spread_runs,
+        tolerance=tolerance,
     )
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import zlib
 from collections import Counter
@@ -44,18 +45,19 @@ if TYPE_CHECKING:
 def assemble(
     measurements: Sequence[Measurement],
     *,
-    swept: bool = False,
+    swept: bool | None = None,
     missing: Sequence[str] = (),
     wrong: Sequence[str] = (),
 ) -> Report:
     """Build the Report of at least one measurement, on one or more boards.
 
     ``missing`` could not be measured, e.g. ``iir on m4: it ran too long``; ``wrong`` are outputs
-    that differ from what was expected. Rows name their flags if ``swept`` or if these differ.
+    that differ from what was expected. Rows name their flags if ``swept``; None if these differ.
     """
     measurements = mark_emulators(measurements)
     totals = totals_of(measurements)
-    swept = swept or len({m.flags for m in measurements if m.flags is not None}) > 1
+    if swept is None:
+        swept = len({m.flags for m in measurements if m.flags is not None}) > 1
     rows = (row for m in measurements for row in rows_of(m, totals.get(m.device.name, {}), swept))
     configuration = configuration_of(measurements)
     if missing:
@@ -209,6 +211,7 @@ def _measurement_record(measurement: Measurement) -> MeasurementRecord:
         stack_unknown=stack if isinstance(stack, str) else "",
         result=_result_json(measurement.result),
         outputs={name: _output(array) for name, array in measurement.outputs.items()},
+        output_call=_output_call(measurement),
         build_id=measurement.device.build_id,
         number=measurement.number,
         warmup=measurement.warmup,
@@ -263,6 +266,27 @@ def _result_json(result: object) -> object:
     return result
 
 
+def _output_call(measurement: Measurement) -> int:
+    """Return how many calls there were before the one for the outputs."""
+    calls = [
+        measurement.warmup + len(each.samples) * measurement.number for each in measurement.passes
+    ]
+    return sum(calls) + (measurement.cold is not None) + (measurement.stack is not None)
+
+
+_MOST_BYTES = 4096
+"""Largest array whose values a Report keeps."""
+
+
 def _output(array: npt.NDArray[Any]) -> Output:
-    """Describe an output without its data; the CRC-32 is of its bytes on this machine."""
-    return Output(str(array.dtype), array.shape, f"{zlib.crc32(array.tobytes()):08x}")
+    """Describe an output; of a small array of numbers with its values."""
+    content = array
+    if array.dtype.names is not None:
+        from numpy.lib.recfunctions import repack_fields
+
+        content = repack_fields(array, recurse=True)  # the padding has no meaning
+    crc32, values = f"{zlib.crc32(content.tobytes()):08x}", ""
+    if 0 < array.nbytes <= _MOST_BYTES and array.dtype.kind in "biuf":
+        little = array.astype(array.dtype.newbyteorder("<"))
+        values = base64.b64encode(zlib.compress(little.tobytes(), 9)).decode()
+    return Output(str(array.dtype), array.shape, crc32, values)

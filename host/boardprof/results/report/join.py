@@ -35,15 +35,18 @@ class Part:
     origin: Mapping[str, str]  # entries that differ become a label of rows that would be alike
 
 
-def joined(parts: Sequence[Part], missing: Sequence[str] = ()) -> Report:
+def joined(
+    parts: Sequence[Part], missing: Sequence[str] = (), *, names_flags: bool = True
+) -> Report:
     """Return one Report with the rows of all parts, in their order.
 
-    Flags are a column if they differ. Shares are left out, because they are of a part's total.
-    Raises a UsageError if boards of one name differ, or if nothing tells rows apart.
+    Flags are a column if they differ and ``names_flags``. Shares are left out, because they are of
+    a part's total. Raises a UsageError if boards of one name differ, or if nothing tells rows
+    apart.
     """
     records = [part.report.record or NO_RECORD for part in parts]
     flags = [_flags(record) for record in records]
-    swept = len({each for each in flags if each is not None}) > 1
+    swept = names_flags and len({each for each in flags if each is not None}) > 1
     settings = [each if swept else None for each in flags]
     labels = _labels(parts, settings)
     rows: list[Row] = []

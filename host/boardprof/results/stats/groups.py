@@ -4,11 +4,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio
+from boardprof.base.errors import UnknownNameError
+from boardprof.base.metrics import (
+    Count,
+    Duration,
+    Kind,
+    Metric,
+    Percent,
+    Ratio,
+    digits,
+    metric_called,
+)
 from boardprof.results.report.calls import (
     IN_PLACE_MEAN,
     LABEL,
@@ -278,3 +288,35 @@ def metrics_of_gates(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
 
 def _is_count(group: GroupSummary) -> bool:
     return group.metric not in (SHARES | LEVELS) and not group.grain
+
+
+# -- limits -------------------------------------------------------------------------------------
+
+
+def over_limits(
+    groups: Sequence[GroupSummary], limits: Mapping[str, float], title: str = ""
+) -> Iterator[str]:
+    """Yield a text for each median that is above its metric's limit.
+
+    ``title`` is what to call the groups instead of their functions. Raises an UnknownNameError if a
+    limit is for a metric that no group has.
+    """
+    counted = [each.metric for each in groups]
+    named: dict[str, float] = {}
+    for asked, limit in limits.items():
+        name = metric_called(asked, counted)
+        if name is None:
+            raise UnknownNameError("metric", asked, counted)
+        named[name] = limit
+    for each in groups:
+        limit = named.get(each.metric, math.inf)
+        if each.summary.median > limit:
+            yield (
+                f"{title or each.key.name} on {each.key.device}: {each.metric} is "
+                f"{_number(each.summary.median)} per call (median of {each.summary.n}), "
+                f"above its limit of {_number(limit)}"
+            )
+
+
+def _number(value: int | float) -> str:
+    return digits(value, ",") if isinstance(value, int) else f"{value:,.6g}"

@@ -555,8 +555,8 @@
 
   // -- what changed -----------------------------------------------------------------------------
 
-  const VERDICTS = { worse: "\u25b2 worse", better: "\u25bc better", changed: "changed", same: "same", noise: "within noise", "within overhead": "within overhead", "too few samples": "too few samples", "other calls": "other calls", "other inputs": "other inputs", doubtful: "doubtful", added: "+ added", removed: "\u2212 removed" };
-  const WEIGHT = { worse: 7, better: 6, changed: 5, removed: 4, added: 3, doubtful: 2, "too few samples": 2, "other calls": 2, "other inputs": 2, "within overhead": 1, noise: 1, same: 0 };
+  const VERDICTS = { worse: "\u25b2 worse", better: "\u25bc better", changed: "changed", same: "same", noise: "within noise", "within overhead": "within overhead", "too few samples": "too few samples", "other calls": "other calls", "other inputs": "other inputs", doubtful: "doubtful", "output changed": "output changed", added: "+ added", removed: "\u2212 removed" };
+  const WEIGHT = { "output changed": 8, worse: 7, better: 6, changed: 5, removed: 4, added: 3, doubtful: 2, "too few samples": 2, "other calls": 2, "other inputs": 2, "within overhead": 1, noise: 1, same: 0 };
 
   function deltaBar(change, verdict, most) {
     const svg = draw("svg", { "aria-hidden": "true" });

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from boardprof.base.errors import UsageError, option
+from boardprof.target.build.compile_commands import NO_DATABASE
 from boardprof.target.elf.object_file import ELF_MAGIC, MAGIC, THIN_MAGIC, outside
 
 _MACRO = re.compile(r"[^\W\d]\w*(\([^()=]*\))?(=.*)?", re.DOTALL)
@@ -59,6 +60,7 @@ class BuildOptions:
     keep: tuple[str, ...] = ()  # static functions to make callable: ``NAME`` or ``FILE:NAME``
     libc: str = "board"  # ``board``: the board's, if the code needs it; ``none``: never
     heap: bool = False
+    compile_commands: str = ""  # path of the project's; "" to find it, ``none`` to use none
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class UserFlags:
     folders: tuple[tuple[str, Path], ...] = ()  # option such as ``-I``, and folder with headers
     linker: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    compile_commands: str = ""
 
     @property
     def lto(self) -> bool:
@@ -125,11 +128,13 @@ def user_flags(options: BuildOptions) -> UserFlags:
                 f"{flag} changes how functions are called; the agent calls them as without it.",
                 hint="leave it out",
             )
+    is_plain = options.compile_commands in ("", NO_DATABASE)
     return UserFlags(
         (*flags, *(f"-D{define}" for define in options.defines)),
         tuple(folders),
         tuple(_absolute(_words(options.ldflags))),
         tuple(dict.fromkeys(options.keep)),
+        options.compile_commands if is_plain else os.path.abspath(options.compile_commands),
     )
 
 

@@ -27,7 +27,7 @@ from boardprof.target.build.build_options import (
     user_flags,
     with_copies,
 )
-from boardprof.target.build.compile_commands import defining_sources
+from boardprof.target.build.compile_commands import check_database, defining_sources, source_flags
 from boardprof.target.build.conventions import with_conventions
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.glue import table_source
@@ -157,6 +157,7 @@ class Build:
         self._spec = with_heap(spec) if options.heap else spec
         self._sources = find_sources([*sources, *options.sources])
         self._flags = user_flags(options)
+        check_database(self._flags.compile_commands, self._sources.files)
         self._cache = Cache()
         self._cc = Compiler(spec.build.cc, spec.build.package, self._cache, verbose)
         self._compilers = {"c": self._cc, "assembler": self._cc}
@@ -291,7 +292,9 @@ class Build:
                 self._cache, functions, paths, build_id, link
             )
         except UndefinedError as error:
-            known = defining_sources(self._sources.files, error.symbols)
+            known = defining_sources(
+                self._sources.files, error.symbols, self._flags.compile_commands
+            )
             error.hint = source_hint(len(error.symbols), known) if known else error.hint
             raise
         lacks = check_image(
@@ -331,7 +334,8 @@ class Build:
         if not self._sources.files:
             return None
         levels = [flag for flag in self._spec.build.cflags if flag.startswith("-O")]
-        return effective_flags(shlex.join([*levels, *self._flags.compiler]))
+        of_build = source_flags(self._sources.files[0], self._flags.compile_commands).taken
+        return effective_flags(shlex.join([*levels, *of_build, *self._flags.compiler]))
 
     def _all_compilers(self) -> list[Compiler]:
         return list(dict.fromkeys(self._compilers.values()))

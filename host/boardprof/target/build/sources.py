@@ -19,7 +19,7 @@ from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.base.files import runtime_dir
 from boardprof.target import cfunction
 from boardprof.target.build.build_options import BuildOptions, UserFlags, user_flags
-from boardprof.target.build.compile_commands import header_folders
+from boardprof.target.build.compile_commands import header_folders, source_flags
 from boardprof.target.build.glue import fit
 from boardprof.target.cfunction import (
     CFunction,
@@ -160,6 +160,8 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         # With -flto from the user, only fat objects have functions that can be found.
         words += ["-ffat-lto-objects"]
     words += ["-x", kind] if is_header(file) else []
+    of_build = source_flags(file, flags.compile_commands).taken
+    words += [flag for flag in of_build if kind != "assembler" or flag.startswith(("-D", "-U"))]
     words += flags.compiler
     if kind == "c":
         content = file.read_bytes()
@@ -170,7 +172,7 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         words += [f"-Dmain={own}"] if flags.lto else []
         words += _KEEP if may_define_one_of(file, flags, flags.kept_in(file)) else ()
     # After all others: a build that works without them is the same with them.
-    of_project = [("-idirafter", folder) for folder in header_folders(file)]
+    of_project = [("-idirafter", folder) for folder in header_folders(file, flags.compile_commands)]
     folders = (*flags.folders, *of_project)
     roots = [(f"include{i}", folder) for i, (_, folder) in enumerate(folders)]
     return Unit(

@@ -33,7 +33,7 @@ from boardprof.ui.cli.group import (
 from boardprof.ui.cli.output import echo_data, echo_error, forget_output, take_every_character
 
 _NAMES = (
-    *("run", "hotspots", "show", "compare", "history", "trend"),  # measuring
+    *("run", "check", "hotspots", "show", "compare", "history", "trend"),  # measuring
     *("export", "decode"),
     *("trace", "top", "dump", "tune", "fleet", "worker"),
     *("boards", "devices", "info", "metrics", "doctor"),
@@ -45,6 +45,7 @@ _NAMES = (
 _MODULES = {
     **dict.fromkeys(("devices", "info", "metrics", "doctor"), "boards"),
     **dict.fromkeys(("build", "flash", "agent", "glue", "runtime", "new"), "firmware"),
+    "check": "benchmarks",
     "worker": "fleet",
     "trend": "history",
     **dict.fromkeys(("hotspots", "trace", "top", "dump"), "recording"),

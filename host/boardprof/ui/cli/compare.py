@@ -48,6 +48,7 @@ class GateOptions:
     allow: tuple[str, ...]
     fail_if_missing: bool
     spread_runs: int
+    tolerance: float = 0.0
 
     @property
     def needs_runs(self) -> bool:
@@ -71,6 +72,7 @@ class GateOptions:
             allow=self.allow,
             fail_if_missing=self.fail_if_missing,
             spread_runs=self.spread_runs,
+            tolerance=self.tolerance,
             **facts,
         )
         for rule in found.idle:
@@ -130,7 +132,7 @@ def parse_gate(options: Mapping[str, Any]) -> GateOptions:
     """Return the given options."""
     if options["fail_if_missing"] and not options["rules"]:
         raise UsageError("--fail-if-missing needs a rule.", hint="--fail-if")
-    names = ("rules", "alpha", "allow", "fail_if_missing", "spread_runs")
+    names = ("rules", "alpha", "allow", "fail_if_missing", "spread_runs", "tolerance")
     return GateOptions(**{name: options[name] for name in names})
 
 
@@ -164,6 +166,13 @@ def printed_export(exports: Sequence[Export], *others: str | None) -> Export | N
 @click.argument("before", shell_complete=complete_run)
 @click.argument("after", default="last", shell_complete=complete_run)
 @gate_options
+@click.option(
+    "--tolerance",
+    default=0.0,
+    type=Real(min=0),
+    metavar="REL",
+    help="Relative tolerance for floats in outputs. [default: 0]",
+)
 @click.option("--changed", is_flag=True, help="Show only what has changed.")
 @file_option("json", "JSON")
 @file_option("markdown", "Markdown for a pull request")
@@ -186,6 +195,9 @@ def compare(before: str, after: str, changed: bool, **options: Any) -> int:
 
     Exact counts, such as those of emulators, differ if the numbers differ. All other metrics differ
     if a rank test says so. Without --fail-if nothing counts as a regression.
+
+    If a function returned or wrote something else than before, with the same arguments, the exit
+    code is 1 without any rule. --allow outputs accepts that.
     """
     gate = parse_gate(options)
     from boardprof.show.comparison_table import comparison_page
@@ -314,7 +326,8 @@ class Against:
         found = self.comparison
         if found is None or not found.failed:
             return True
-        return self.branch is not None and found.awaits_runs and not found.regressed
+        is_changed = found.regressed or bool(found.outputs)
+        return self.branch is not None and found.awaits_runs and not is_changed
 
     def echo(self) -> None:
         """Print the comparison below the Report."""
@@ -340,7 +353,7 @@ class Against:
         """Return the command's exit code."""
         found = self.comparison
         if self.bisects:
-            if found is not None and found.regressed:
+            if found is not None and (found.regressed or found.outputs):
                 return REGRESSION
             is_good = found is not None and found.held and not failures
             return 0 if is_good else UNTESTABLE

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.ui.cli.benchmarks import new_benchmarks
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
     board_option,
@@ -303,7 +304,10 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.group(cls=Commands)
 def new() -> None:
-    """Create the files of a new board or collector."""
+    """Create the files of a new board or collector, or a first file of benchmarks."""
+
+
+new.add_command(new_benchmarks)
 
 
 @new.command(short_help="Copy the folder of a board as a new board.")

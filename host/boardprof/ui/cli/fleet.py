@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import UsageError
+from boardprof.base.settings import PROJECT_FILE
 from boardprof.ui.cli.exit_codes import shows_tracebacks
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
@@ -87,7 +88,7 @@ _scheduler_option = click.option(
 
 
 @fleet.command()
-@click.argument("jobs", type=click.Path(dir_okay=False))
+@click.argument("jobs", required=False, type=click.Path(dir_okay=False))
 @_scheduler_option
 @click.option(
     "-b",
@@ -120,8 +121,8 @@ _scheduler_option = click.option(
 @file_option("json", "one Report of all jobs as JSON")
 @save_option
 @width_option
-def run(jobs: str, **options: Any) -> int:
-    """Run the jobs of JOBS, a TOML file.
+def run(jobs: str | None, **options: Any) -> int:
+    """Run the jobs of JOBS, a TOML file; without it, the project's benchmarks.
 
     Each result is written at once. If the batch is interrupted, the same command goes on. On a
     terminal a table shows the boards; otherwise each result is a line of JSON. The history keeps
@@ -134,7 +135,12 @@ def run(jobs: str, **options: Any) -> int:
 
     _dask_logs()
     check_save_name(options["save"])
-    wanted = read_jobs(jobs)
+    if jobs is None:
+        from boardprof.ui.cli.benchmarks import all_jobs
+
+        wanted, jobs = all_jobs(), PROJECT_FILE
+    else:
+        wanted = read_jobs(jobs)
     results = options["results"]
     if results is None:
         results = f"{jobs.removesuffix('.toml')}.results"

@@ -153,7 +153,10 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-_NOT_A_SETTING = {"help", "version", "json", "bisect"}
+PROJECT_FILES = "boardprof.files"
+"""Key of the settings files in a context's ``meta``."""
+
+_NOT_A_SETTING = {"help", "version", "json", "bisect", "tag", "watch"}
 """Options that only make sense for one call of a command."""
 
 _BESIDE_OPTIONS = {"project"}
@@ -189,6 +192,7 @@ def apply_settings(ctx: click.Context, config: str | None, profile: str | None) 
     written = all_settings(files)
     settings = settings_of(files, profile)
     ctx.obj = settings
+    ctx.meta[PROJECT_FILES] = files
     set_project_name("")
     if not written:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from boardprof.base.errors import UsageError
+from boardprof.ui.cli.benchmarks import benchmark_called
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
     allow_option,
@@ -335,7 +337,8 @@ def trend(
 ) -> None:
     """Show the medians of FUNCTION over the last runs in the history, the oldest first.
 
-    FUNCTION is a name or FILE:NAME. Functions of one name in several files are shown one by one.
+    FUNCTION is a name, FILE:NAME, or a benchmark of the project. Functions of one name in several
+    files are shown one by one.
 
     Any difference of exact counts is a change. For other values a rank test finds changes. In at
     most 1 % of series without a change, it finds one by chance. The median and the spread are those
@@ -348,9 +351,20 @@ def trend(
     if takes_all and branch is not None:
         raise UsageError("--all excludes --branch.", hint="one of them")
     file, name = split_target(function)
+    benchmark = None if file else benchmark_called(name)
+    name = name if benchmark is None else benchmark.plan_alone.function
     if branch is None and not takes_all:
         branch = usual_branch(name, board)
     found = function_trends(name, file=file, branch=branch, board=board, limit=limit, allow=allow)
+    if benchmark is not None:
+        label = benchmark.plan_alone.label
+        own = tuple(each for each in found.trends if each.trend.row.label == label)
+        if not own:
+            raise UsageError(
+                f"There is no run of the benchmark {benchmark.name}.",
+                hint=f"boardprof run {benchmark.name}",
+            )
+        found = replace(found, trends=own)
     if as_json:
         echo_json(found.json())
         return

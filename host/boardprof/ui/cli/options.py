@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from boardprof.base.connection import Connection, with_lines
 from boardprof.base.errors import UsageError
@@ -163,7 +164,10 @@ def complete_run(
 def complete_target(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Complete FILE.c:FUNCTION after the colon, and files before it."""
+    """Complete FILE.c:FUNCTION after the colon; before it benchmarks of the project, and files."""
+    names = [] if ":" in incomplete else _benchmark_names(incomplete)
+    if names:
+        return names
     file, start = "", incomplete
     if ":" in incomplete:
         from boardprof.jobs.run.plan import split_target
@@ -193,6 +197,22 @@ def complete_value(
     left = (each.name for each in (function.parameters if function else ()))
     fitting = [name for name in left if name not in given and name.startswith(incomplete)]
     return [f"{name}=" for name in fitting] or complete_file(ctx, parameter, incomplete)
+
+
+def _benchmark_names(start: str) -> list[str]:
+    """Return the benchmarks of the project with this prefix; none if its file is wrong."""
+    from pathlib import Path
+
+    from boardprof.base.errors import BoardprofError
+    from boardprof.base.settings import BENCHMARK, find_settings
+
+    with contextlib.suppress(BoardprofError):
+        for file in find_settings(Path.cwd(), lambda text: None):
+            tables = file.content.get(BENCHMARK)
+            if isinstance(tables, list):
+                names = [each.get("name") for each in tables if isinstance(each, dict)]
+                return [name for name in names if isinstance(name, str) and name.startswith(start)]
+    return []
 
 
 def _function_names(file: str, start: str) -> list[str]:
@@ -228,7 +248,7 @@ def time_option(name: str, help_text: str, *, default: str | None = None) -> Dec
 
 def allow_option(help_text: str) -> Decorator:
     """Return the decorator that adds ``--allow``."""
-    kinds = click.Choice(["clock", "board", "compiler", "inputs"])
+    kinds = click.Choice(["clock", "board", "compiler", "inputs", "outputs"])
     return click.option("--allow", multiple=True, type=kinds, help=help_text)
 
 
@@ -389,6 +409,14 @@ compile_options = together(
         "--cflags", metavar="FLAGS", default="", help="More compiler flags for the sources."
     ),
     click.option(
+        "--compile-commands",
+        metavar="FILE",
+        default="",
+        help="The compile_commands.json of the project's own build, whose macros, dialect and "
+        "include folders each source gets; none uses none. [default: the nearest one, also in "
+        "folders such as build]",
+    ),
+    click.option(
         "--no-inline",
         "--keep",
         "keep",
@@ -426,7 +454,7 @@ build_options = together(
 )
 """How a build is made."""
 
-BUILD_SECTION = "optimize sources includes defines cflags ldflags keep libc"
+BUILD_SECTION = "optimize sources includes defines cflags compile_commands ldflags keep libc"
 """Names of `build_options`, for a section of the help."""
 
 
@@ -450,9 +478,35 @@ def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
     """Return what was given by `build_options` or `compile_options`."""
     from boardprof.target.build.build_options import BuildOptions
 
-    names = ("sources", "includes", "defines", "cflags", "ldflags", "keep", "libc", "heap")
+    names = (
+        "sources",
+        "includes",
+        "defines",
+        "cflags",
+        "ldflags",
+        "keep",
+        "libc",
+        "heap",
+        "compile_commands",
+    )
     given = {name: options[name] for name in names if name in options}
     return BuildOptions(optimize=f"-O{options['optimize']}", **given)
+
+
+def listed_boards(given: Sequence[str]) -> list[str]:
+    """Return the names in the values of ``-b A,B``."""
+    names = [name for part in given for name in part.split(",") if name]
+    if given and not names:
+        raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
+    return names
+
+
+def explicit_options() -> set[str]:
+    """Return the attributes of a plan that flags or variables set, not files or defaults."""
+    context = click.get_current_context()
+    own = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+    names = {name for name in context.params if context.get_parameter_source(name) in own}
+    return {"boards" if name in ("board", "board_names") else name for name in names}
 
 
 def file_option(form: str, what: str) -> Decorator:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import click
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.ui.cli.compare import (
+    REGRESSION,
     Against,
     against_options,
     comparison_text,
@@ -35,9 +37,11 @@ from boardprof.ui.cli.options import (
     complete_value,
     console_option,
     expect_options,
+    explicit_options,
     file_option,
     flash_option,
     image_option,
+    listed_boards,
     number_option,
     parse_plan,
     port_options,
@@ -68,17 +72,18 @@ from boardprof.ui.cli.output import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from boardprof.jobs.run.benchmarks import Benchmark
     from boardprof.jobs.run.execution import Outcome
     from boardprof.jobs.run.plan import Plan
     from boardprof.results.comparison.comparison import Comparison
-    from boardprof.results.history.run import RunId
+    from boardprof.results.history.run import Run, RunId
     from boardprof.results.report.report import Report
     from boardprof.show.exporters import Export
 
 
 _SECTIONS = {
-    "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sampled "
-    "probe sweep",
+    "What to measure": "tags watch metrics warmup repeat number cold mask_interrupts hotspots "
+    "sampled probe sweep",
     "The board": BOARD_SECTION,
     "The build": BUILD_SECTION,
     "The output of the function": "save_output expect tolerance",
@@ -96,12 +101,27 @@ Examples:
   boardprof run -b BOARD fir.c:fir --sweep "-O2|-Os"        with which flags?
   boardprof run -p /dev/ttyACM0 fir 'x=[64]:random'         firmware that runs on a board
   boardprof run -b BOARD fir.c:fir --against main --fail-if '*>0'
+  boardprof run                                             all benchmarks of boardprof.toml
+  boardprof run 'fir-*' --tag fast                          some of them
 """
 
 
 @click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EXAMPLES)
-@click.argument("target", shell_complete=complete_target)
+@click.argument("target", required=False, shell_complete=complete_target)
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="Only the project's benchmarks with this tag.",
+)
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Measure again whenever a source or header was saved, and show the change, until Ctrl-C. "
+    "The runs are not kept.",
+)
 @click.option(
     "-b",
     "--board",
@@ -160,7 +180,7 @@ Examples:
 @expect_options(
     "Fail if the output differs: an array of FILE, or a number. NAME may be `return`. In FILE, "
     "{board} stands for the board's name.",
-    "Relative tolerance for floats in --expect. [default: 0]",
+    "Relative tolerance for floats in --expect and in outputs that are compared. [default: 0]",
 )
 @file_option("json", "the Report as JSON")
 @click.option(
@@ -186,8 +206,13 @@ Examples:
     is_flag=True,
     help="Show each compiler command, what the board prints, and the configuration.",
 )
-def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **options: Any) -> int:
+def run(
+    target: str | None, values: tuple[str, ...], board_names: tuple[str, ...], **options: Any
+) -> int:
     """Measure functions on boards and print the Report.
+
+    Without TARGET, the benchmarks of the project's boardprof.toml are measured. Their names or
+    patterns, such as 'fir-*', choose some of them.
 
     TARGET is PATH:FUNCTION or PATH:all. PATH is a C file, a folder, or anything that --source
     takes. Without PATH, TARGET is a function that the board's firmware or --image already has, or
@@ -212,26 +237,40 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     from boardprof.show.exporters import read_exports
 
     check_save_name(options["save"])
-    against = parse_against(options, target)
+    if options["tolerance"] and not (options["expect"] or options["against"]):
+        raise UsageError("--tolerance needs --expect or --against.", hint="--expect @y.npy")
+    request = _request(target, values, board_names, options)
+    against = parse_against(options, request.target)
+    if request.benchmarks and against.has_turns:
+        raise UsageError(
+            "--ab and --ab-rev measure one target, not benchmarks.", hint="give PATH:FUNCTION"
+        )
+    if options["watch"]:
+        return _watch(request, against, options)
     exports = read_exports(options["exports"], comparisons=None)
     against.check_exports(exports)
     json_file = options["json_file"]
     printed = printed_export(exports, json_file)
     no_table = printed is not None or json_file == STDOUT
-    plan = _plan(target, values, board_names, options)
     sources: list[Path] = []
-    outcome = _measured(plan, against, options, sources)
+    outcome = _measured(request, against, options, sources)
     failures = list(outcome.failures)
+    over: list[str] = []
     if outcome.report is not None:
         if not outcome.interrupted:
             failures += against.compare(outcome.report)
+        try:
+            over = [text for each in request.benchmarks for text in each.over(outcome.report)]
+        except UsageError as error:
+            failures.append(error)
         has_failed = bool(failures) or not against.keeps_clean
         why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
+        why = why or ("is above a limit" if over else "")
         # The files first: the reader of our output may have gone.
         files = [each for each in exports if each is not printed]
         failures += _write(outcome.report, against.comparison, files, options, why)
-        since = None if no_table else _since(outcome.report, target, options)
-        kept, errors = _keep(outcome.report, options["save"], plan, sources, why)
+        since = None if no_table else _since(outcome.report, request, options)
+        kept, errors = _keep(outcome.report, options["save"], request.files, sources, why)
         failures += errors
         if printed is not None:
             failures += _print(outcome.report, against.comparison, printed)
@@ -243,20 +282,118 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
             echo_warnings(outcome.report)
         if not no_table:
             against.echo()
+        for text in over:
+            echo(f"ABOVE ITS LIMIT: {text}", err=no_table)
     for failure in failures:
-        echo(f"error: {failure}", err=True)
+        echo(f"error: {request.place_of(failure)}{failure}", err=True)
     if outcome.interrupted:
         echo("interrupted", err=True)
         return INTERRUPTED
-    return against.exit_code(failures)
+    return against.exit_code(failures) or (REGRESSION if over else 0)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The plans of a run: one, or those of the project's benchmarks."""
+
+    plans: Sequence[Plan]
+    target: str  # as `parse_against` takes it
+    benchmarks: Sequence[Benchmark] = ()  # the chosen ones
+    folder: Path | None = None  # of the benchmarks' file, which their paths begin at
+
+    @property
+    def files(self) -> list[str | Path]:
+        """The files and folders that are measured."""
+        chosen = [plan for plan in self.plans if self.is_chosen(plan)]
+        found = dict.fromkeys(file for plan in chosen for file in plan.files)
+        return [file if self.folder is None else self.folder / file for file in found]
+
+    def place_of(self, failure: BoardprofError) -> str:
+        """Return file and line of the benchmark with the mistake; "" if it is in no benchmark."""
+        if not isinstance(failure, UsageError):
+            return ""
+        name = failure.message.partition(": ")[0]
+        return next((f"{each.place}: " for each in self.benchmarks if each.name == name), "")
+
+    def is_chosen(self, plan: Plan) -> bool:
+        """Tell whether a plan is measured; others are only in the firmware."""
+        names = {each.name for each in self.benchmarks}
+        return not names or plan.benchmark in names
+
+
+def _request(
+    target: str | None,
+    values: tuple[str, ...],
+    board_names: Sequence[str],
+    options: Mapping[str, Any],
+) -> _Request:
+    from boardprof.ui.cli.benchmarks import chosen_benchmarks
+
+    words = () if target is None else (target, *values)
+    chosen = chosen_benchmarks(words, options["tags"], options)
+    if chosen is None:
+        assert target is not None
+        return _Request([_plan(target, values, board_names, options)], target)
+    given = explicit_options()
+    base = _plan("", (), board_names, {**options, **_absolute(options)})
+    if base.connection.port is not None and not base.boards:
+        from boardprof.jobs.run.plan import boards_of
+
+        [spec] = boards_of(replace(base, target="all", flash=False))
+        base = replace(base, boards=(spec.name,))
+    pairs = [(each, each.plan(base, given)) for each in chosen.of.all]
+    plans = [plan for _, plan in pairs if plan is not None]
+    found = [each for each, plan in pairs if plan is not None and each in chosen.benchmarks]
+    if not found:
+        boards = ", ".join(base.boards)
+        raise UsageError(
+            f"No benchmark is for {boards}.", hint=f"add it to `boards` in {chosen.of.file.name}"
+        )
+    is_whole = len(found) == len(chosen.of.all) and "boards" not in given
+    name = chosen.of.file.name
+    return _Request(plans, f"{name}:all" if is_whole else name, found, chosen.of.folder)
+
+
+_NOT_WATCHED = ("against", "ab", "ab_rev", "baseline_file", "exports", "json_file", "save")
+
+
+def _watch(request: _Request, against: Against, options: Mapping[str, Any]) -> int:
+    """Measure after each save until Ctrl-C."""
+    from boardprof.ui.cli.watch import echo_reasons, watch
+
+    if any(options[name] for name in _NOT_WATCHED):
+        raise UsageError(
+            "--watch only prints: it writes, keeps and gates nothing.",
+            hint="leave out --against, --ab, --baseline, --export, --json and --save",
+        )
+    if not request.files:
+        raise UsageError("--watch compiles the functions, so it needs a PATH.")
+
+    def show(report: Report, since: Comparison | None) -> None:
+        _echo_report(report, options, since, None)
+        echo_reasons(since)
+        for benchmark in request.benchmarks:
+            for text in benchmark.over(report):
+                echo(f"ABOVE ITS LIMIT: {text}")
+
+    watch(lambda sources: _measured(request, against, options, sources), show, request.files)
+    return 0
+
+
+def _absolute(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the paths among options, which begin at the current folder."""
+    lists = {name: tuple(map(os.path.abspath, options[name])) for name in _PATHS}
+    folder = options["save_output"]
+    return {**lists, "save_output": None if folder is None else os.path.abspath(folder)}
+
+
+_PATHS = ("includes", "sources")
 
 
 def _plan(
     target: str, values: tuple[str, ...], board_names: Sequence[str], options: Mapping[str, Any]
 ) -> Plan:
-    names = [name for part in board_names for name in part.split(",") if name]
-    if board_names and not names:
-        raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
+    names = listed_boards(board_names)
     if options["sampled"] and not options["hotspots"]:
         raise UsageError("--sampled needs --hotspots.", hint="add --hotspots")
     if options["probe"] is not None and not options["sampled"]:
@@ -267,10 +404,10 @@ def _plan(
 
 
 def _measured(
-    plan: Plan, against: Against, options: Mapping[str, Any], sources: list[Path]
+    request: _Request, against: Against, options: Mapping[str, Any], sources: list[Path]
 ) -> Outcome:
     """Measure; ``sources`` gets the files that were compiled."""
-    from boardprof.jobs.run.execution import run_plan
+    from boardprof.jobs.run.execution import run_plans
 
     if against.has_turns:
         from boardprof.jobs.run.alternating import run_in_turns, two_sides
@@ -278,7 +415,9 @@ def _measured(
     with progress_bar(measures=True), stdout_of_boards(shown=shown):
         listener = run_listener(options, on_sources=sources.extend)
         if not against.has_turns:
-            return run_plan(plan, listener)
+            with contextlib.chdir(request.folder or "."):
+                return run_plans(request.plans, listener, request.is_chosen)
+        [plan] = request.plans
         with two_sides(plan, flags=against.flags, revision=against.revision) as (before, after):
             found = run_in_turns(before, after, listener)
     against.take_turns(found)
@@ -344,7 +483,11 @@ def _print(
 
 
 def _keep(
-    report: Report, name: str | None, plan: Plan, sources: Sequence[Path], why: str
+    report: Report,
+    name: str | None,
+    measured: Sequence[str | Path],
+    sources: Sequence[Path],
+    why: str,
 ) -> tuple[RunId | None, list[BoardprofError]]:
     """Keep a run in the history; return its number, and an error if it should have got a name."""
     # An incomplete run gets no name and does not count for its branch, so it is never a baseline.
@@ -354,7 +497,7 @@ def _keep(
         kept = keep_run(
             report,
             name=name,
-            measured=plan.files,
+            measured=measured,
             sources=sources,
             has_failed=bool(why),
             on_note=echo_note,
@@ -369,7 +512,7 @@ def _keep(
     return kept, []
 
 
-def _since(report: Report, target: str, options: Mapping[str, Any]) -> Comparison | None:
+def _since(report: Report, request: _Request, options: Mapping[str, Any]) -> Comparison | None:
     """Compare with the newest comparable run, except for scripts, which compare on purpose."""
     # A run with the same inputs goes before newer ones with others. Another file may have an
     # unrelated function of the same name, so the run has the target's file.
@@ -383,7 +526,8 @@ def _since(report: Report, target: str, options: Mapping[str, Any]) -> Compariso
     newest = None
     with contextlib.suppress(BoardprofError):  # keeping this run reports errors of the history
         for found in like_runs(report):
-            if found.run is None or not _is_of_same_file(found.run.command, target):
+            is_other = not (request.benchmarks or _is_of_same_file(found.run, request.target))
+            if found.run is None or is_other:
                 continue
             with contextlib.suppress(ComparisonError):  # such as another compiler
                 compared = compare(found.report, report, before_name=found.label)
@@ -393,10 +537,10 @@ def _since(report: Report, target: str, options: Mapping[str, Any]) -> Compariso
     return newest
 
 
-def _is_of_same_file(command: str, target: str) -> bool:
+def _is_of_same_file(run: Run | None, target: str) -> bool:
     """Whether a run's command names a file like the target's, in whatever folder it was."""
     try:
-        words = shlex.split(command)
+        words = shlex.split(run.command if run is not None else "")
     except ValueError:  # its end is missing
         return False
     from boardprof.jobs.run.plan import split_target

@@ -184,7 +184,8 @@ _SHOWN = 5
 def tune(target: str, values: tuple[str, ...], **options: Any) -> int:
     """Find the compiler flags and macros with which a function costs least on a board.
 
-    TARGET is PATH:FUNCTION, and NAME=VALUE sets an argument, as for `boardprof run`. Each --param
+    TARGET is PATH:FUNCTION or one of the project's benchmarks, and NAME=VALUE sets an argument, as
+    for `boardprof run`. Each --param
     is a macro of the source with alternatives; the first ones, and the first flags, are the
     baseline. A candidate counts only if its output is right. The exit code is 9 if none counts.
 
@@ -242,6 +243,10 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
         expect=options["expect"],
         flash=options["port"] is not None,
     )
+    if plan.path is None and not values:
+        from boardprof.ui.cli.benchmarks import one_plan
+
+        plan = one_plan(target, plan) or plan
     if plan.path is None or plan.function == ALL:
         raise UsageError(
             f"{target!r} does not name one function of a source.", hint="PATH:FUNCTION"

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.metrics import digits, metric_called
 from boardprof.results.comparison.comparison import DIFFERENT, Comparison, Difference, Unjudged
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import parse_rule
@@ -18,7 +16,7 @@ from boardprof.results.record import NO_RECORD
 from boardprof.results.report.calls import SHARES, Row
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import titled
-from boardprof.results.stats.groups import GroupSummary, summaries
+from boardprof.results.stats.groups import GroupSummary, over_limits, summaries
 from boardprof.ui.pytest_plugin.options import unnumbered
 
 if TYPE_CHECKING:
@@ -71,7 +69,7 @@ class MeasurementGate:
         """Check a test's Report against the gate."""
         groups = summaries(report)
         uncounted = [*self._uncounted(groups)]
-        failures = [*self._over_limit(groups), *uncounted]
+        failures = [*over_limits(groups, self.limits), *uncounted]
         if uncounted or (self.baseline is None and other is None):
             return Verdict(tuple(failures), ())
         is_ruled = bool(self.rules)
@@ -90,6 +88,7 @@ class MeasurementGate:
             )
         # Later: most tests compare nothing.
         from boardprof.results.comparison.compare import compare
+        from boardprof.show.comparison_table import output_lines
 
         found = compare(
             common,
@@ -101,6 +100,8 @@ class MeasurementGate:
             sessions=1 if other is None else other.sessions,
             earlier=self._runs(run) if other is None else None,
         )
+        if found.outputs:
+            failures.append("\n".join(f"output changed: {line}" for line in output_lines(found)))
         if found.regressed:
             broken = "; ".join(map(_broken, found.regressions))
             failures.append(f"regression: {broken}\n{found.table(changed_only=True)}")
@@ -113,7 +114,10 @@ class MeasurementGate:
             is_ruled=is_ruled,
             rows=() if is_ruled else found.rows,
             run=None if run is None else int(run.id),
-            is_waiting=is_held and run is not None and found.awaits_runs and not found.regressed,
+            is_waiting=is_held
+            and run is not None
+            and found.awaits_runs
+            and not (found.regressed or found.outputs),
         )
 
     def _runs(self, run: Run | None) -> Sequence[Report] | None:
@@ -146,23 +150,6 @@ class MeasurementGate:
         """Yield what could not be compared or checked, if that counts as a failure."""
         if self.is_baseline_required:
             yield from (f"{text} (--bp-require-baseline)" for text in texts)
-
-    def _over_limit(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
-        counted = [each.metric for each in groups]
-        limits: dict[str, float] = {}
-        for asked, limit in self.limits.items():
-            name = metric_called(asked, counted)
-            if name is None:
-                raise UnknownNameError("metric", asked, counted)
-            limits[name] = limit
-        for each in groups:
-            limit = limits.get(each.metric, math.inf)
-            if each.summary.median > limit:
-                yield (
-                    f"{each.key.name} on {each.key.device}: {each.metric} is "
-                    f"{_text(each.summary.median)} per call (median of {each.summary.n}), "
-                    f"above its limit of {_text(limit)}"
-                )
 
     def _uncounted(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
         """Yield the rules whose metric was not counted; they cannot break."""
@@ -202,10 +189,6 @@ def _of_new_metrics(found: Comparison) -> Iterator[str]:
         if rows and all(row.before is None for row in rows):
             metrics = ", ".join(dict.fromkeys(row.metric for row in rows))
             yield f"the rule {rule} needs {metrics}, which is missing from {found.before_name} here"
-
-
-def _text(value: int | float) -> str:
-    return digits(value, ",") if isinstance(value, int) else f"{value:,.6g}"
 
 
 def check_rules(rules: Sequence[str]) -> None:

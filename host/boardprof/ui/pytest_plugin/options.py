@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -49,6 +49,8 @@ class Options:
     ab_revision: str | None
     hotspots: bool
     exports: tuple[str, ...]
+    benchmarks: bool  # each benchmark of the project is a test
+    settings: Mapping[str, Any]  # of the project, by key
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -86,7 +88,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     add(
         "allow",
-        "Compare even if the clock, the board, the compiler or the inputs differ.",
+        "Compare even if the clock, the board, the compiler, the inputs or the outputs differ.",
         "WHAT",
         action="append",
     )
@@ -95,6 +97,7 @@ def add_options(parser: pytest.Parser) -> None:
         "Record where each call spends its cost, on emulated boards. A failing comparison then "
         "names functions and lines.",
     )
+    add("benchmarks", "Also run each benchmark of boardprof.toml as a test.")
     add("json", "Write a Report of all measurements.", "FILE")
     add(
         "export",
@@ -153,6 +156,8 @@ def read_options(config: pytest.Config) -> Options:
                 f"--bp-{name} needs something to compare with: add --bp-baseline FILE or "
                 "--bp-compare RUN"
             )
+    if given("benchmarks") and (flags is not None or revision is not None):
+        raise pytest.UsageError("--bp-benchmarks excludes --bp-ab and --bp-ab-rev")
     may_lack_baseline = given("compare-if-present")
     if may_lack_baseline and (baseline is None or is_required):
         raise pytest.UsageError(
@@ -184,6 +189,8 @@ def read_options(config: pytest.Config) -> Options:
         ab_revision=revision,
         hotspots=given("hotspots"),
         exports=tuple(given("export") or ()),
+        benchmarks=given("benchmarks"),
+        settings=settings,
     )
 
 

@@ -17,6 +17,7 @@ last run of the branch main.
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import shutil
 from collections.abc import Generator, Iterator, Sequence
 from types import TracebackType
@@ -43,7 +44,7 @@ from boardprof.ui.pytest_plugin.options import (
     named_board,
     unlabelled,
 )
-from boardprof.ui.pytest_plugin.session import Session
+from boardprof.ui.pytest_plugin.session import SESSION, Session
 
 if TYPE_CHECKING:
     from boardprof.measure.board.board import Board
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 
 
 _SENT = "boardprof"
-_SESSION = pytest.StashKey[Session]()
 _PROFILER = pytest.StashKey["Profiler"]()
 
 
@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register markers; read the options, so that a mistake is reported before any test."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
-    config.stash[_SESSION] = session = Session(config)
+    config.stash[SESSION] = session = Session(config)
     with speaking_of_options(PREFIX):
         session.check()
 
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # so that the board begins the id, see `label_of`
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that names no board on each requested board."""
-    boards = metafunc.config.stash[_SESSION].options.boards
+    boards = metafunc.config.stash[SESSION].options.boards
     is_free = BOARD in metafunc.fixturenames and named_board(metafunc.definition) is None
     if is_free and len(boards) > 1:
         metafunc.parametrize(BOARD, boards, indirect=True)
@@ -82,7 +82,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def bp_board(request: pytest.FixtureRequest) -> str | None:
     """The name of the test's board: its marker's, else ``--bp-board``. None for the default."""
-    boards = request.config.stash[_SESSION].options.boards
+    boards = request.config.stash[SESSION].options.boards
     named: str | None = getattr(request, "param", None) or named_board(request.node)
     return named or (boards[0] if boards else None)
 
@@ -90,7 +90,7 @@ def bp_board(request: pytest.FixtureRequest) -> str | None:
 @pytest.fixture
 def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Board]:
     """A connected `boardprof.Board`, with the sources that the marker ``board`` names."""
-    session = request.config.stash[_SESSION]
+    session = request.config.stash[SESSION]
     from boardprof.ui.pytest_plugin.profiler import wanted_board
 
     with session.skipping(), _failing_without_traceback():
@@ -108,7 +108,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
     from boardprof.ui.pytest_plugin.gate import MeasurementGate, check_limits, check_rules
     from boardprof.ui.pytest_plugin.profiler import Profiler, wanted_board
 
-    session = request.config.stash[_SESSION]
+    session = request.config.stash[SESSION]
     options = session.options
     with _failing_without_traceback():
         words = marked(request.node)
@@ -155,7 +155,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
             return (yield)
         with _shortened(is_whole):
             return (yield)
-    with pyfuncitem.config.stash[_SESSION].skipping(), _shortened(is_whole):
+    with pyfuncitem.config.stash[SESSION].skipping(), _shortened(is_whole):
         return (yield)
 
 
@@ -176,7 +176,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     failures = [text for verdict in profiler.verdicts for text in verdict.failures]
     if failures:
         if all(verdict.is_waiting or not verdict.failures for verdict in profiler.verdicts):
-            item.config.stash[_SESSION].waiting.append(label_of(item))
+            item.config.stash[SESSION].waiting.append(label_of(item))
         pytest.fail("\n".join(failures), pytrace=False)
 
 
@@ -186,19 +186,52 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = str(report.longrepr[2]).removeprefix("Skipped: ")
-        item.config.stash[_SESSION].skipped[label_of(item)] = reason
+        item.config.stash[SESSION].skipped[label_of(item)] = reason
     return report
+
+
+def pytest_collect_file(
+    file_path: pathlib.Path, parent: pytest.Collector
+) -> pytest.Collector | None:
+    """Collect the project's file with its benchmarks, if that was asked for."""
+    if not parent.config.stash[SESSION].options.benchmarks or file_path.suffix != ".toml":
+        return None
+    from boardprof.ui.pytest_plugin.benchmarks import BenchmarkFile, benchmark_path
+
+    if file_path != benchmark_path(parent.config):
+        return None
+    file: pytest.Collector = BenchmarkFile.from_parent(parent, path=file_path)
+    return file
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k and -m
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Add the benchmarks if the file is in no folder that pytest was given."""
+    if not session.config.stash[SESSION].options.benchmarks:
+        return
+    from boardprof.ui.pytest_plugin.benchmarks import (
+        BenchmarkFile,
+        BenchmarkItem,
+        benchmark_path,
+    )
+
+    try:
+        if not any(isinstance(item, BenchmarkItem) for item in items):
+            path = benchmark_path(session.config)
+            items += BenchmarkFile.from_parent(session, path=path).collect()
+    except BoardprofError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Record that this run does not include all tests."""
     for item in items[:1]:
-        item.config.stash[_SESSION].is_narrowed = True
+        item.config.stash[SESSION].is_narrowed = True
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Record the rules of tests that will run, or be skipped before they get our fixture."""
-    ours = session.config.stash[_SESSION]
+    ours = session.config.stash[SESSION]
     ours.is_ruled |= any(is_ruled(item, ours.options.rules) for item in session.items)
 
 
@@ -208,13 +241,13 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     try:
         return (yield)
     except (KeyboardInterrupt, pytest.exit.Exception):
-        session.config.stash[_SESSION].is_broken_off = True
+        session.config.stash[SESSION].is_broken_off = True
         raise
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send a worker's measurements to the controller, or write them."""
-    ours = session.config.stash.get(_SESSION, None)
+    ours = session.config.stash.get(SESSION, None)
     if ours is None:
         return
     ours.close()
@@ -234,15 +267,15 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     output = getattr(node, "workeroutput", {})
     sent = output.get(_SENT)
     if sent:
-        node.config.stash[_SESSION].take(sent)
+        node.config.stash[SESSION].take(sent)
         output[_SENT] = b""  # pytest reports an interrupted worker twice
     elif sent is None and error:
-        node.config.stash[_SESSION].lost.append(str(node.gateway.id))
+        node.config.stash[SESSION].lost.append(str(node.gateway.id))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Show the measurements."""
-    ours = terminalreporter.config.stash[_SESSION]
+    ours = terminalreporter.config.stash[SESSION]
     if not any((ours.measurements, ours.notes, ours.warnings, ours.errors)):
         return
     terminalreporter.section("boardprof")

@@ -26,6 +26,7 @@ from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.summary import Summary
 from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.ui.pytest_plugin.gate import MeasurementGate, Other, Verdict
@@ -43,6 +44,9 @@ class Wanted:
     sources: tuple[Path, ...] = ()
     options: BuildOptions = field(default_factory=BuildOptions)
     only: str = ""  # function that is linked alone, because all of them do not fit
+    # builds the firmware of benchmarks, which has their functions only. None to build all functions
+    make: Callable[[], BuiltFirmware | None] | None = field(default=None, compare=False)
+    is_of_benchmarks: bool = False
 
 
 def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
@@ -121,8 +125,10 @@ class OpenBoards:
         from boardprof.target.build.builder import Build  # later: it knows all compilers
 
         spec = spec or default_board()
-        with Build(spec, wanted.sources, wanted.options, None).begin() as (_, finish):
-            firmware = finish([wanted.only] if wanted.only else None)
+        firmware = None if wanted.make is None else wanted.make()
+        if firmware is None:
+            with Build(spec, wanted.sources, wanted.options, None).begin() as (_, finish):
+                firmware = finish([wanted.only] if wanted.only else None)
         self.compiled[replace(wanted, only="")] = firmware.sources
         return open_firmware(firmware, self._options.connection)
 

@@ -38,6 +38,10 @@ _SENT = (
 """What a worker sends to the controller."""
 
 
+SESSION = pytest.StashKey["Session"]()
+"""Where pytest's configuration keeps it."""
+
+
 class Session:
     """Boards and baseline, loaded when the first test needs them, and the tests' measurements."""
 
@@ -195,7 +199,8 @@ class Session:
         """Return the Report of all measurements; there must be at least one."""
         from boardprof.results.report.assemble import assemble
 
-        return assemble(self.measurements)
+        # The flags of a benchmark are its own: its name tells its rows apart.
+        return assemble(self.measurements, swept=False if self.options.benchmarks else None)
 
     def packed(self) -> bytes:
         """Return a worker's results for the controller."""
@@ -295,7 +300,7 @@ class Session:
 
     def _keeps(self, label: str) -> bool:
         """Tell whether to keep a measurement of the baseline that was not repeated."""
-        is_of_a_test = bool(label)  # what the command wrote has none
+        is_of_a_test = "::" in label  # what the command wrote has at most the name of a benchmark
         return not (is_of_a_test and self._is_asked_for(label)) or unnumbered(label) in self.skipped
 
     def close(self) -> None:

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A first file of benchmarks, from the functions that sources have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from boardprof.base.errors import UsageError
+from boardprof.jobs.run.function_choice import example
+from boardprof.target.arguments.signature import parse_signature
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import Build
+from boardprof.target.cfunction import CFunction, signature
+from boardprof.target.descriptions.board import board_spec, default_board
+
+MARK = "CHANGE:"
+"""What stands beside each value that only the user knows."""
+
+
+@dataclass(frozen=True)
+class FirstBenchmarks:
+    """The text of the tables, and what they lack."""
+
+    text: str
+    count: int
+    left_out: Mapping[str, str]  # function -> why it cannot be called
+
+
+def first_benchmarks(
+    sources: Sequence[str], board: str | None, options: BuildOptions
+) -> FirstBenchmarks:
+    """Return a table for each function; raises a UsageError if no function can be called."""
+    spec = board_spec(board) if board else default_board()
+    tables: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for source in sources:
+        found, _ = Build(spec, [source], options, None).functions()
+        for function in found:
+            if function.reason is not None:
+                left_out[function.name] = function.reason
+            else:
+                name = function.name if function.name not in tables else f"{function.name}-2"
+                tables[name] = "\n".join(_table(name, source, function))
+    if not tables:
+        raise UsageError(
+            f"No function in {', '.join(sources)} can be called.",
+            hint=f"boardprof functions {' '.join(sources)} gives the reasons",
+        )
+    return FirstBenchmarks("\n".join(tables.values()), len(tables), left_out)
+
+
+def _table(name: str, source: str, function: CFunction) -> Iterator[str]:
+    yield "[[benchmark]]"
+    yield f"name = {json.dumps(name)}"
+    yield f"target = {json.dumps(f'{source}:{function.name}')}"
+    parsed = parse_signature(signature(function))
+    for parameter, kind in parsed.parameters:
+        text = example(parsed, parameter).strip("'")
+        value = text if text.replace(".", "").isdigit() or text == "true" else json.dumps(text)
+        yield f"arguments.{parameter} = {value}  # {MARK} {kind}"
+    yield ""

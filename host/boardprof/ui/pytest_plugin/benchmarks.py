@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The project's benchmarks as tests: ``pytest --bp-benchmarks``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from boardprof.base.errors import BoardprofError, BoardTimeoutError, DeviceError, UsageError
+from boardprof.base.settings import BENCHMARK, find_settings, read_settings, user_file
+from boardprof.jobs.run.benchmarks import (
+    Benchmark,
+    Benchmarks,
+    plan_of_settings,
+    read_benchmarks,
+)
+from boardprof.jobs.run.execution import Listener, firmware_of, measure
+from boardprof.jobs.run.function_choice import chosen_functions
+from boardprof.jobs.run.plan import Plan, boards_of
+from boardprof.results.report.assemble import assemble
+from boardprof.ui.pytest_plugin.gate import MeasurementGate
+from boardprof.ui.pytest_plugin.profiler import Wanted
+from boardprof.ui.pytest_plugin.session import SESSION, Session
+
+if TYPE_CHECKING:
+    from boardprof.target.descriptions.board import BoardSpec
+
+
+class BenchmarkFile(pytest.File):
+    """The project's settings file, with a test for each benchmark on each of its boards."""
+
+    def collect(self) -> Iterator[BenchmarkItem]:
+        """Yield the tests; raises a UsageError if the file is wrong."""
+        ours: Session = self.session.config.stash[SESSION]
+        options = ours.options
+        benchmarks = read_benchmarks(read_settings(self.path))
+        base = plan_of_settings(benchmarks.file, options.settings, options.boards)
+        base = replace(base, connection=options.connection)
+        given = {"boards"} if self.config.getoption("--bp-board") else set()
+        pairs = [(each, each.plan(base, given)) for each in benchmarks.all]
+        plans = [plan for _, plan in pairs if plan is not None]
+        for benchmark, plan in pairs:
+            for spec in boards_of(plan) if plan is not None else ():
+                assert plan is not None
+                yield BenchmarkItem.from_parent(
+                    self,
+                    name=f"{benchmark.name}[{spec.name}]",
+                    ours=ours,
+                    of=benchmarks,
+                    benchmark=benchmark,
+                    plan=plan,
+                    spec=spec,
+                    plans=plans,
+                )
+
+
+def benchmark_path(config: pytest.Config) -> Path:
+    """Return the project's file; raises a UsageError if it has no benchmark."""
+    files = find_settings(config.rootpath, lambda text: None)
+    own = [each for each in files if each.file != user_file() and BENCHMARK in each.content]
+    if not own:
+        raise UsageError("--bp-benchmarks needs a boardprof.toml with [[benchmark]].")
+    return own[0].file
+
+
+class BenchmarkItem(pytest.Item):
+    """One benchmark on one board."""
+
+    def __init__(
+        self,
+        *,
+        ours: Session,
+        of: Benchmarks,
+        benchmark: Benchmark,
+        plan: Plan,
+        spec: BoardSpec,
+        plans: Sequence[Plan],
+        **facts: Any,
+    ) -> None:
+        """Measure nothing yet."""
+        super().__init__(**facts)
+        self._ours = ours
+        self._of = of
+        self._benchmark = benchmark
+        self._plan = plan
+        self._spec = spec
+        self._plans = plans
+
+    def runtest(self) -> None:
+        """Measure, and check outputs, limits and rules."""
+        with self._ours.skipping(), contextlib.chdir(self._of.folder):
+            failures = self._failures()
+        if failures:
+            pytest.fail("\n".join(failures), pytrace=False)
+
+    def _failures(self) -> list[str]:
+        ours, plan, benchmark = self._ours, self._plan, self._benchmark
+        options = ours.options
+        listener = Listener(on_note=ours.notes.append)
+        plan = replace(plan, data=plan.read_data([self._spec.name]), hotspots=options.hotspots)
+        alike = (plan.path, plan.code)
+        others = [each for each in self._plans if (each.path, each.code) == alike]
+        assert plan.path is not None, "the target has been checked"
+        wanted = Wanted(
+            self._spec.name,
+            tuple(self._of.folder / path for path in plan.files),
+            plan.code,
+            make=lambda: firmware_of(self._spec, others[0], listener, others[1:]),
+            is_of_benchmarks=True,
+        )
+        found, failures = [], []
+        with ours.boards.board(wanted) as board:
+            try:
+                for name in chosen_functions(board, plan, None, listener.on_note):
+                    found.append(measure(board, name, plan, listener))
+                    wrong = plan.data.take(found[-1])
+                    failures += [f"{wrong}"] if wrong is not None else []
+            except (BoardTimeoutError, DeviceError):
+                ours.boards.forget(wanted)
+                raise
+        ours.measurements += found
+        ours.sources |= dict.fromkeys(wanted.sources)
+        ours.compiled |= dict.fromkeys(ours.boards.compiled.get(wanted, ()))
+        limits = {**benchmark.limits.get("", {}), **benchmark.limits.get(self._spec.name, {})}
+        gate = MeasurementGate(
+            limits,
+            options.rules,
+            ours.baseline,
+            options.allow,
+            options.is_baseline_required,
+            lambda: ours.earlier,
+            ours.branch,
+        )
+        verdict = gate.judge(assemble(found, swept=False))
+        ours.verdicts.append(verdict)
+        ours.notes += [f"{self.nodeid}: {note}" for note in verdict.notes]
+        return [*failures, *verdict.failures]
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show our errors without a traceback, with the line of the benchmark."""
+        if isinstance(excinfo.value, BoardprofError):
+            return f"{self._benchmark.place}: {type(excinfo.value).__name__}: {excinfo.value}"
+        return super().repr_failure(excinfo, style)

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmarks of a project: one file, one command, and the same names elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import Outcome, boardprof
+from tests.pytest_plugin.suite import Suite
+
+SOURCE = """\
+#include <stdint.h>
+int32_t sum(const int16_t *x, int32_t n)
+{
+    int32_t all = 0;
+    for (int32_t i = 0; i < n; i++) all += x[i];
+    return all / 8;
+}
+void fill(int16_t *y, int32_t n) { for (int32_t i = 0; i < n; i++) y[i] = (int16_t)(i * STEP); }
+struct gain { int by; float not_used; };
+int gained(const struct gain *g, int x) { return g->by * x; }
+int hang(int x) { while (*(volatile int *)&x) { } return x; }
+"""
+
+FILE = """\
+[benchmarks]
+boards = ["qemu-rv32"]
+metrics = ["instructions"]
+warmup = 1
+repeat = 2
+define = ["STEP=3"]
+
+[[benchmark]]
+name = "sum-long"
+target = "src/a.c:sum"
+arguments = {x = "[64]:ones", n = 64}
+expect = {return = 8}
+tags = ["slow"]
+
+[[benchmark]]
+name = "sum"
+target = "src/a.c:sum"
+arguments = {x = "@data/x.bin", n = 4}
+optimize = "s"
+
+[[benchmark]]
+name = "fill"
+target = "src/a.c:fill"
+arguments.y = "[4]:out"
+arguments.n = 4
+boards = ["qemu-rv32", "qemu-rv64"]
+limit.qemu-rv32 = {instructions = 20}
+tags = ["slow", "memory"]
+"""
+
+STRUCT = """
+[[benchmark]]
+name = "gained"
+target = "src/a.c:gained"
+arguments = {g = "{by=3}", x = 4}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "src" / "a.c").write_text(SOURCE)
+    (tmp_path / "data" / "x.bin").write_bytes(bytes(8))
+    (tmp_path / "boardprof.toml").write_text(FILE)
+    return tmp_path
+
+
+def report_of(folder: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
+    done = boardprof("run", *arguments, "--json", "-", folder=folder)
+    assert done.code == code, done.err
+    content: dict[str, Any] = json.loads(done.out)
+    return content
+
+
+def measured(report: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    rows = report["boardprof"]["measurements"]
+    return [(m["name"], m.get("label", ""), m["device"], m["flags"]) for m in rows]
+
+
+def test_all_benchmarks_are_one_report_in_the_files_order_from_any_folder(project: Path) -> None:
+    report = report_of(project / "data", code=1)
+    assert measured(report) == [
+        ("sum", "sum-long", "qemu-rv32", "-O2 -DSTEP=3"),
+        ("sum", "", "qemu-rv32", "-Os -DSTEP=3"),
+        ("fill", "", "qemu-rv32", "-O2 -DSTEP=3"),
+        ("fill", "", "qemu-rv64", "-O2 -DSTEP=3"),
+    ]
+    results = [m["result"] for m in report["boardprof"]["measurements"]]
+    assert results == [8, 0, None, None]
+    # Those with the same flags are one image, whichever are measured.
+    build = report["boardprof"]["measurements"][0]["build_id"]
+    alone = report_of(project, "fill", "-b", "qemu-rv32", code=1)
+    assert [m["build_id"] for m in alone["boardprof"]["measurements"]] == [build]
+
+
+def test_names_patterns_tags_and_boards_choose(project: Path) -> None:
+    assert [row[1] for row in measured(report_of(project, "sum*"))] == ["sum-long", ""]
+    chosen = measured(report_of(project, "--tag", "memory", "-b", "qemu-rv64"))
+    assert chosen == [("fill", "", "qemu-rv64", "-O2 -DSTEP=3")]
+    [flags] = {row[3] for row in measured(report_of(project, "sum*", "-O3", "-D", "STEP=1"))}
+    assert flags == "-O3 -DSTEP=1"
+    for arguments, text in (
+        (["fil"], "There is no benchmark 'fil' in boardprof.toml; did you mean 'fill'?"),
+        (["--tag", "fast"], "There is no tag 'fast' in boardprof.toml"),
+        (["src/a.c:sum", "--tag", "slow"], "--tag chooses benchmarks, not other targets."),
+        (["sum", "-b", "linux"], "No benchmark is for linux."),
+        (["sum", "--ab", "-O2|-O3"], "--ab and --ab-rev measure one target, not benchmarks."),
+    ):
+        done = boardprof("run", *arguments, folder=project)
+        assert (done.code, text in done.err) == (2, True), done.err
+
+
+def test_names_are_completed_and_values_with_a_name_are_another_target(project: Path) -> None:
+    words = {"_BOARDPROF_COMPLETE": "bash_complete", "COMP_WORDS": "boardprof run su"}
+    done = boardprof(environment={**words, "COMP_CWORD": "2"}, folder=project)
+    assert [line.partition(",")[2] for line in done.out.splitlines()] == ["sum-long", "sum"]
+    done = boardprof("run", "sum", "n=4", folder=project)
+    assert (done.code, "give PATH:FUNCTION" in done.err) == (2, True), done.err
+
+
+def test_a_median_above_its_limit_is_told_and_the_run_is_no_baseline(project: Path) -> None:
+    done = boardprof("run", "fill", "--baseline", "base.json", folder=project)
+    assert done.code == 1
+    told = re.search(r"ABOVE ITS LIMIT: (.*)\n", done.out)
+    assert told is not None
+    assert re.fullmatch(
+        r"fill on qemu-rv32: instructions is \d+ per call \(median of 2\), above its limit of 20",
+        told[1],
+    )
+    assert not (project / "base.json").exists()
+
+
+def test_a_benchmark_that_fails_names_its_line_and_leaves_the_others(project: Path) -> None:
+    wrong = FILE.replace("n = 64}", "m = 64}").replace("20", "2000").replace(', "qemu-rv64"', "")
+    (project / "boardprof.toml").write_text(
+        wrong + '\n[[benchmark]]\nname = "hang"\ntarget = "src/a.c:hang"\narguments = {x = 1}\n'
+    )
+    done = boardprof("run", "--timeout", "0.1s", folder=project)
+    assert done.code == 2, done.err
+    assert f"error: {project}/boardprof.toml:9: sum-long: There is no parameter 'm'." in done.err
+    assert "error: hang did not end within 0.1 s of the board's clock" in done.err
+    assert re.search(r"^fill .* qemu-rv32", done.out, re.MULTILINE)
+
+
+def test_a_changed_output_fails_against_the_baseline_and_can_be_allowed(project: Path) -> None:
+    (project / "boardprof.toml").write_text(FILE.replace("20}", "2000}"))
+    both = ("run", "sum", "fill", "-b", "qemu-rv32", "-q")
+    assert boardprof(*both, "--baseline", "base.json", folder=project).code == 0
+    same = boardprof(*both, "--against", "base.json", folder=project)
+    assert (same.code, "OUTPUT CHANGED" in same.out) == (0, False)
+    changed = boardprof(
+        *both, "-D", "STEP=4", "--against", "base.json", "--allow", "compiler", folder=project
+    )
+    assert changed.code == 1, changed.out
+    told = "OUTPUT CHANGED: fill(y=int16[4], n=4) on qemu-rv32: output y: its checksum is "
+    assert told in changed.out
+    assert "\nResult: 1 output changed; " in changed.out
+    allowed = ("--allow", "compiler", "--allow", "outputs")
+    done = boardprof(*both, "-D", "STEP=4", "--against", "base.json", *allowed, folder=project)
+    assert done.code == 0, done.out
+
+
+MISTAKES = [
+    ('name = "sum"', 'name = "a b"', 16, "[benchmark] name: 'a b' has a blank or one of"),
+    ('name = "sum"', 'name = "sum-long"', 16, 'name: "sum-long" is already at '),
+    ('src/a.c:sum"\narguments = {x = "@', 'sum"\narguments = {x = "@', 17, "target: 'sum' is"),
+    ('optimize = "s"', "optimise = 1", 19, "unknown key; did you mean 'optimize'?"),
+    ("n = 4}", "n = [4]}", 18, "[benchmark.arguments] n: must be a string, a number"),
+    ("= 20}", '= "20"}', 27, "[benchmark.limit.qemu-rv32] instructions: must be a number"),
+    ("repeat = 2", "repeat = 0", 5, "[benchmarks] repeat: must be 1 or more, not 0"),
+    ('"@data/x.bin"', '"@data/no.bin"', 18, "sum: x=@data/no.bin"),
+    (
+        "a.c:fill",
+        "a.c:fil",
+        23,
+        "fill: There is no function 'fil' in src/a.c",
+    ),
+    ('"[4]:out"', "4", 24, "fill: y=4 is not an array"),
+    ('"qemu-rv64"]', '"qemu-rv6"]', 26, "fill: There is no board 'qemu-rv6'; did you mean"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "text"), MISTAKES)
+def test_check_tells_each_mistake_with_file_and_line(
+    project: Path, old: str, new: str, line: int, text: str
+) -> None:
+    assert old in FILE
+    (project / "boardprof.toml").write_text(FILE.replace(old, new, 1))
+    done = boardprof("check", folder=project)
+    assert done.code == 2
+    found = [each for each in done.err.splitlines() if text in each]
+    assert len(found) == 1, done.err
+    assert found[0].startswith(f"{project}/boardprof.toml:{line}: "), found
+
+
+def test_a_first_file_has_every_function_and_passes_the_check(project: Path) -> None:
+    (project / "boardprof.toml").write_text(FILE + STRUCT)
+    checked = boardprof("check", folder=project)
+    assert (checked.code, "4 benchmarks on" in checked.out) == (0, True), checked.err
+    refused = boardprof("new", "benchmarks", "src/a.c", "-D", "STEP=1", folder=project)
+    assert (refused.code, "already has benchmarks" in refused.err) == (2, True)
+    (project / "boardprof.toml").write_text('define = ["STEP=1"]\n')
+    made = boardprof("new", "benchmarks", "src/a.c", folder=project)
+    assert made.code == 0, made.err
+    assert "boardprof.toml: 4 benchmarks, 7 values to change\n" in made.out
+    checked = boardprof("check", folder=project)
+    assert (checked.code, checked.out) == (0, "4 benchmarks: nothing is wrong\n"), checked.err
+
+
+def ended_well(done: Outcome) -> str:
+    assert done.code == 0, done.err
+    return done.out
+
+
+def test_the_same_names_are_in_trend_tune_fleet_and_pytest(project: Path) -> None:
+    file = FILE.replace("20}", "2000}").replace(', "qemu-rv64"', "")
+    (project / "boardprof.toml").write_text(file)
+    history = {"BOARDPROF_HISTORY": str(project / "history.sqlite")}
+    ended_well(boardprof("run", "--baseline", "base.json", folder=project, environment=history))
+    trend = ended_well(boardprof("trend", "sum-long", folder=project, environment=history))
+    assert "sum [sum-long](x=int16[64], n=64) on qemu-rv32" in trend
+    assert "n=4" not in trend
+    tune = ("tune", "sum-long", "--flags", "-O2|-Os", "-q")
+    assert "Best instructions:" in ended_well(boardprof(*tune, folder=project))
+    (project / "boardprof.toml").write_text(file.replace("expect = {return = 8}\n", ""))
+    fleet = ("fleet", "run", "--json", "fleet.json")
+    ended_well(boardprof(*fleet, folder=project, environment=history))
+    compared = ended_well(boardprof("compare", "base.json", "fleet.json", folder=project))
+    assert compared.endswith("Result: no rule, so nothing is gated; 6 metrics: 6 same.\n")
+    suite = Suite(project)
+    rule = (
+        "--bp-baseline",
+        "base.json",
+        "--bp-fail-if",
+        "instructions:max>0",
+        "--bp-require-board",
+    )
+    held = suite.run("boardprof.toml", "--bp-benchmarks", *rule)
+    assert (held.code, "3 passed" in held.out) == (0, True), held.out
+    (project / "src" / "a.c").write_text(SOURCE.replace("/ 8", "/ 4"))
+    failed = suite.run("boardprof.toml", "--bp-benchmarks", *rule, "-k", "sum")
+    assert failed.code == 1
+    assert "output changed: sum [sum-long](x=int16[64], n=64) on qemu-rv32" in failed.out
