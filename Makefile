@@ -35,7 +35,7 @@ demo: setup-demo ## Profile the example workloads on this machine and print the 
 
 check: setup-check gen-check lint ## Check what needs no emulator, in 90 seconds: the inner loop
 	@$(PYTEST) -m "not slow and not nightly" tests/unit tests/protocol tests/test_layers.py tests/test_sources.py
-	@$(PYTHON_BIN)/boardprof run -q examples/workloads:crc32
+	@BOARDPROF_HISTORY=off $(PYTHON_BIN)/boardprof run -q examples/workloads:crc32
 	@sh scripts/took.sh $(BEGAN) 90
 
 test: setup-test gen-check lint lint-c size ## Run all checks and all tests, the emulated boards included

@@ -7,10 +7,13 @@ with 1 if the table is not current.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
-from boardprof.base.errors import BoardprofError
+from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.measure.doctor.counters import FAILED, OK
+from boardprof.measure.doctor.proof import check_proof
 from boardprof.target.descriptions.board import BoardSpec, load_board
 
 __all__ = ["main", "table"]
@@ -47,7 +50,11 @@ def table(specs: list[BoardSpec]) -> str:
 def _row(spec: BoardSpec) -> tuple[str, ...]:
     default = " (default)" if spec.default else ""
     collectors = ", ".join(f"`{name}`" for name in spec.build.collectors)
-    missing = "; ".join(f"{what}: {why}" for what, why in spec.unsupported.items())
+    reasons = {
+        why: [n for n, w in spec.unsupported.items() if w == why]
+        for why in spec.unsupported.values()
+    }
+    missing = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     return (
         f"`{spec.name}`{default}",
         spec.summary,
@@ -60,8 +67,25 @@ def _row(spec: BoardSpec) -> tuple[str, ...]:
 
 def _state(spec: BoardSpec) -> str:
     state = _STATUS[spec.status]
-    is_both = spec.port is not None and spec.status == "run"
-    return f"emulator {state}; real board never run" if is_both else state
+    proved = _proved(spec.folder)
+    if spec.port is not None and spec.status == "run":
+        return f"emulator {state}; real board {proved or 'never run'}"
+    return f"{state}; {proved}" if proved else state
+
+
+def _proved(folder: Path) -> str:
+    """Say who has proved a real board, and which checks did not pass: ``proofs/WHO.json``."""
+    texts = []
+    for file in sorted(folder.glob("proofs/*.json")):
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        check_proof(facts, str(file))
+        if facts["kind"] != "real" or facts["board"] != folder.name:
+            raise UsageError(f"{file} is not of a real {folder.name}.")
+        verdicts = [each["verdict"] for each in facts["findings"]]
+        failed = verdicts.count(FAILED)
+        passed = f"{verdicts.count(OK)} of {len(verdicts)} checks"
+        texts.append(f"{file.stem}, {passed}{f', {failed} failed' if failed else ''}")
+    return f"proved by {'; '.join(texts)}" if texts else ""
 
 
 def _runs(spec: BoardSpec) -> str:
@@ -76,7 +100,11 @@ def _runs(spec: BoardSpec) -> str:
         how = "as its own process"
     else:
         how = f"`{launch.command[0]}`"
-    return how if spec.port is None else f"{how}; real board at a port, {spec.port.baud:,} baud"
+    if spec.port is None:
+        return how
+    if spec.build.arch == "posix":
+        return f"{how}; real board through ssh or at a TCP port"
+    return f"{how}; real board at a port, {spec.port.baud:,} baud"
 
 
 if __name__ == "__main__":

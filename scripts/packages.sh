@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing, or prints their list and stops.
 # usage: PYTHON=... scripts/packages.sh demo|check|test, in the checkout's folder
+# LINUX_GUEST=0 in the environment leaves out the kernel that the board linux-arm64 boots in QEMU.
 set -eu
 
 MISSING=7 # exit code: something must be installed first
@@ -35,6 +36,7 @@ arduino-ctags:arduino-ctags
 babeltrace2:babeltrace2
 qemu-system-arm:qemu-system-arm
 qemu-system-misc:qemu-system-riscv32
+qemu-user:qemu-aarch64
 clang:clang
 chromium:chromium
 chromium-driver:chromedriver
@@ -49,11 +51,18 @@ nodejs:node
 npm:npm
 openocd:openocd
 openssh-client:ssh
+openssh-server:sshd
 postgresql:initdb
 rustc:rustc
 libclang-rt-dev:libfuzzer
 spin:spin
 valgrind:callgrind_annotate"
+
+# apt knows the release in its name; before apt has any lists, apt-get takes the pattern.
+guest=$(apt-cache pkgnames debian-installer- 2>/dev/null |
+    grep -x 'debian-installer-[0-9]*-netboot-arm64' | sort -V | tail -n 1)
+[ "${LINUX_GUEST:-1}" = 0 ] || test="$test
+${guest:-debian-installer-*-netboot-arm64}:linux-guest"
 
 # usage: links HEADER COMPILER [FLAG]...
 links() {
@@ -98,6 +107,9 @@ works() {
     initdb) # Debian keeps it off PATH
         command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ;;
     rustc) runs rustc ;;
+    sshd) command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] ;; # /usr/sbin may not be on PATH
+    linux-guest) ls /usr/lib/debian-installer/images/*/arm64/text/debian-installer/arm64/linux \
+        >/dev/null 2>&1 ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }
@@ -157,6 +169,9 @@ apt() {
 mkdir -p build
 : >"$LOG"
 echo "Installing Debian packages: $(packages "$lacking") (log: $LOG) ..."
+case $lacking in
+*:linux-guest*) echo "One is large, 127 MB: the Linux kernel of linux-arm64. LINUX_GUEST=0 leaves it out." ;;
+esac
 # shellcheck disable=SC2046 # the packages are words
 if ! { apt update || :; apt install --no-install-recommends $(packages "$lacking"); }; then
     tail -n 20 "$LOG" >&2

@@ -163,6 +163,7 @@ HOSTED = (
     "arch/avr/simulator/",
     "arduino/",
     "arch/posix/",
+    "proof/posix/",
     "collectors/bp_linux_",
     "collectors/bp_papi.c",
     "libc/",

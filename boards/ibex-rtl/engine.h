@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dot-product engine's registers (rtl/engine.sv), for programs that drive it.
+/* The dot-product engine's registers (rtl/accelerator.sv), for programs that drive it.
  *
  * A job: out[r] = sum over i of matrix[r][i] * vector[i], int8 times int8 into int32. */
 

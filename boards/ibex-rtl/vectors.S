@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where Ibex goes on a trap: exceptions to the first entry of the table, interrupt n to entry n,
  * the non-maskable one to entry 31 (Ibex reference guide, "Exceptions and Interrupts"). The table
- * must be aligned to 256 bytes (same guide, "Control and Status Registers", mtvec); link.ld places
- * it first. */
+ * must be aligned to 256 bytes (same guide, "Control and Status Registers", mtvec); bp_rtl.ld places
+ * it first. The core starts behind it, at 0x80 (same guide, boot address). */
 
     .section .vectors, "ax"
     .globl bp_vectors

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +23,17 @@ enum {
     BP_OTHER = 2,      /* node of all paths beyond the limit */
     BP_NO_NODE = UINT32_MAX,
     BP_NO_FUNCTION = -1,
-    BP_PATHS = 20000,         /* nodes, unless the plan says otherwise */
-    BP_SLOTS = 2000000,       /* pairs of a node and a block */
-    BP_FRAMES = 1u << 22,     /* calls within each other */
-    BP_VECTORS = 64,          /* entries of interrupts and traps */
-    BP_NEAR = 4,              /* blocks from the agent's call to the function, such as a veneer */
-    BP_TABLE_START = 1u << 10 /* places of a new hash table */
+    BP_PATHS = 20000,          /* nodes, unless the plan says otherwise */
+    BP_SLOTS = 2000000,        /* pairs of a node and a block */
+    BP_FRAMES = 1u << 22,      /* calls within each other */
+    BP_VECTORS = 64,           /* entries of interrupts and traps */
+    BP_NEAR = 4,               /* blocks from the agent's call to the function, such as a veneer */
+    BP_TABLE_START = 1u << 10, /* places of a new hash table */
+    BP_ANSWER_MS = 30000,      /* longest wait for the host */
+    BP_LINE = 2048             /* bytes of a question, at most: a block has 512 instructions */
 };
+
+#define BP_UNKNOWN UINT64_MAX /* an address */
 
 /* What code belongs to. */
 typedef enum {
@@ -43,19 +48,45 @@ typedef struct {
     bp_role_t role;
 } bp_range_t;
 
+typedef struct bp_pass bp_pass_t;
+typedef struct bp_exit bp_exit_t;
+
 /* How often a block ran on a path. */
 typedef struct {
     uint32_t node;
-    const bp_block_t *block;
-    uint64_t entered;
+    bp_block_t *block;
+    uint64_t entered; /* unless costs are asked for: then passes have it */
     uint64_t cost[BP_COLUMNS];
+    bp_pass_t *pass;    /* the last one, if costs are asked for */
+    bp_exit_t *exit[2]; /* the first ones */
 } bp_slot_t;
 
-/* How often it did not run to its end. */
+/* How often a block ran on a path after a certain instruction. */
+struct bp_pass {
+    bp_slot_t *slot;
+    uint64_t from; /* BP_UNKNOWN: it is the first of a call or of a handler */
+    uint64_t times;
+    uint64_t cost[BP_COLUMNS];
+};
+
+/* How often a block on a path led to another one. */
+struct bp_exit {
+    bp_slot_t *slot;
+    uint32_t at; /* index of its last instruction that ran */
+    const bp_block_t *to;
+    bool is_plain;   /* nothing came in between, and the other one is on the same path */
+    bp_pass_t *pass; /* of the other one, if so */
+    uint64_t times;
+    uint64_t cost[BP_COLUMNS]; /* with those of that pass */
+};
+
+/* How often a block did not run to its end. */
 typedef struct {
     const bp_slot_t *slot;
+    bp_pass_t *pass;   /* NULL unless costs are asked for */
     uint32_t executed; /* instructions before it stopped */
     int64_t count;
+    uint64_t cost[BP_COLUMNS]; /* of what did not run */
 } bp_cut_t;
 
 typedef struct {
@@ -94,6 +125,7 @@ typedef struct {
     bool is_open;      /* whether the instruction ran is known when the handler returns */
     bp_block_t *block; /* that was executed before */
     bp_slot_t *slot;
+    bp_pass_t *pass;
     uint32_t at;                    /* index of the last instruction in it */
     uint64_t stack_low, stack_high; /* what was interrupted has its stack pointer between them */
 } bp_frame_t;
@@ -131,8 +163,11 @@ struct bp_recorder {
     uint64_t vectors[BP_VECTORS];
     size_t vector_count, planned_vectors;
     size_t columns;
-    const char *names[BP_COLUMNS];
+    char *names[BP_COLUMNS];
     uint32_t path_limit;
+    char *pipes; /* where costs are asked for; NULL: the emulator charges them, or there are none */
+    FILE *questions, *answers;
+    bool is_unanswered;
 
     bp_table_t blocks;
     uint32_t block_count;
@@ -142,8 +177,10 @@ struct bp_recorder {
     bool recording;
     uint64_t generation;
     bp_block_t *block; /* the last one */
-    bp_table_t slots, edges;
+    bp_table_t slots, edges, passes, exits;
     bp_slot_t *slot; /* of the last block */
+    bp_pass_t *pass; /* and how it was entered, if costs are asked for */
+    uint64_t from;   /* the instruction that leads to the next block */
     bp_cut_t *cuts;
     size_t cut_count, cut_room;
     bp_node_t *nodes;
@@ -306,7 +343,7 @@ static uint64_t entry_of(const bp_recorder_t *r, const bp_block_t *b) {
     return b->function == BP_NO_FUNCTION ? b->insn[0].address : r->functions[b->function].low;
 }
 
-/// Counts ///
+/// Blocks on a path ///
 
 static uint64_t slot_hash(const void *item) {
     const bp_slot_t *s = item;
@@ -352,30 +389,197 @@ static void arrived(bp_recorder_t *r) {
     r->here = r->generation << 32 | current(r);
 }
 
+/// Costs that the host knows ///
+
+/* Ask for a cost. */
+__attribute__((format(printf, 3, 4))) static void ask(bp_recorder_t *r, uint64_t *cost,
+                                                      const char *form, ...) {
+    char line[BP_LINE];
+    va_list values;
+    va_start(values, form);
+    (void)vfprintf(r->questions, form, values);
+    va_end(values);
+    struct pollfd answer = {.fd = fileno(r->answers), .events = POLLIN};
+    bool ok = !r->is_unanswered && fflush(r->questions) == 0 &&
+              poll(&answer, 1, BP_ANSWER_MS) == 1 && fgets(line, sizeof line, r->answers) != NULL;
+    char *next = line;
+    for (size_t i = 0; i < r->columns; i++) {
+        cost[i] = ok ? strtoull(next, &next, 10) : 0;
+    }
+    if (!ok && !r->is_unanswered) {
+        fputs("boardprof recorder: the host does not tell costs\n", stderr);
+        r->is_unanswered = true;
+    }
+}
+
+static const char *address_text(char text[20], uint64_t address) {
+    (void)snprintf(text, 20, address == BP_UNKNOWN ? "-" : "%" PRIx64, address);
+    return text;
+}
+
+/* `FROM ADDRESS LENGTHS` of the first instructions of a pass. */
+static const char *pass_text(char text[BP_LINE], const bp_pass_t *pass, uint32_t count) {
+    const bp_insn_t *insn = pass->slot->block->insn;
+    char from[20];
+    int length = snprintf(text, BP_LINE - count - 1u, "%s %" PRIx64 " ",
+                          address_text(from, pass->from), insn[0].address);
+    for (uint32_t k = 0; k < count; k++) {
+        text[length++] = "0123456789abcdef"[insn[k].length / 2u];
+    }
+    text[length] = '\0';
+    return text;
+}
+
+static uint64_t pass_hash(const void *item) {
+    const bp_pass_t *p = item;
+    return mixed((uintptr_t)p->slot, p->from, 1);
+}
+
+static bool same_pass(const void *item, const void *key) {
+    const bp_pass_t *a = item, *b = key;
+    return a->slot == b->slot && a->from == b->from;
+}
+
+static bp_pass_t *pass_of(bp_recorder_t *r, bp_slot_t *slot, uint64_t from) {
+    if (slot->pass != NULL && slot->pass->from == from) {
+        return slot->pass;
+    }
+    bp_pass_t key = {.slot = slot, .from = from};
+    void **place = place_of(&r->passes, pass_hash(&key), same_pass, &key);
+    bp_pass_t *pass = *place;
+    if (pass == NULL) {
+        char text[BP_LINE];
+        pass = must(calloc(1, sizeof(*pass)));
+        *pass = key;
+        ask(r, pass->cost, "pass %s\n", pass_text(text, pass, slot->block->count));
+        *place = pass;
+        grow_table(&r->passes, pass_hash);
+    }
+    slot->pass = pass;
+    return pass;
+}
+
+static uint64_t exit_hash(const void *item) {
+    const bp_exit_t *e = item;
+    return mixed((uintptr_t)e->slot, (uintptr_t)e->to, e->at);
+}
+
+static bool same_exit(const void *item, const void *key) {
+    const bp_exit_t *a = item, *b = key;
+    return a->slot == b->slot && a->to == b->to && a->at == b->at && a->is_plain == b->is_plain;
+}
+
+/* What leads from instruction `at` of a block to another one. */
+static bp_exit_t *exit_of(bp_recorder_t *r, bp_slot_t *slot, uint32_t at, bp_block_t *to,
+                          bool is_plain) {
+    for (size_t i = 0; i < 2; i++) {
+        bp_exit_t *known = slot->exit[i];
+        if (known != NULL && known->to == to && known->at == at && known->is_plain == is_plain) {
+            return known;
+        }
+    }
+    bp_exit_t key = {.slot = slot, .at = at, .to = to, .is_plain = is_plain};
+    void **place = place_of(&r->exits, exit_hash(&key), same_exit, &key);
+    if (*place != NULL) {
+        return *place;
+    }
+    char text[20];
+    bp_exit_t *exit = must(calloc(1, sizeof(*exit)));
+    *exit = key;
+    *place = exit;
+    grow_table(&r->exits, exit_hash);
+    if (slot->exit[slot->exit[0] != NULL] == NULL) {
+        slot->exit[slot->exit[0] != NULL] = exit;
+    }
+    uint64_t last = slot->block->insn[at].address;
+    /* Where the function's caller goes on is not the function's affair. */
+    uint64_t goes_to = to->role == BP_ROLE_INSIDE ? to->insn[0].address : BP_UNKNOWN;
+    ask(r, exit->cost, "left %" PRIx64 " %s\n", last, address_text(text, goes_to));
+    if (is_plain) {
+        exit->pass = pass_of(r, slot_of(r, slot->node, to), last);
+        for (size_t i = 0; i < r->columns; i++) {
+            exit->cost[i] += exit->pass->cost[i];
+        }
+    }
+    return exit;
+}
+
+static void charge(bp_recorder_t *r, const uint64_t *cost, uint64_t times) {
+    for (size_t i = 0; i < r->columns; i++) {
+        r->total[i + 1] += cost[i] * times;
+    }
+}
+
+/* An instruction of the last block, or of one that was interrupted, leads to a block of another
+ * path. */
+static void leave_path(bp_recorder_t *r, bp_slot_t *slot, uint32_t at, bp_block_t *to) {
+    if (r->pipes != NULL) {
+        bp_exit_t *exit = exit_of(r, slot, at, to, false);
+        exit->times++;
+        charge(r, exit->cost, 1);
+    }
+    r->from = slot->block->insn[at].address;
+}
+
+/// Counts ///
+
 static void count(bp_recorder_t *r, bp_block_t *block) {
     if (block->slot_of != r->here) {
         block->slot = slot_of(r, current(r), block);
         block->slot_of = r->here;
     }
-    block->slot->entered++;
     r->slot = block->slot;
     r->total[0] += block->count;
+    if (r->pipes == NULL) {
+        block->slot->entered++;
+    } else {
+        r->pass = pass_of(r, r->slot, r->from);
+        r->pass->times++;
+        charge(r, r->pass->cost, 1);
+    }
+}
+
+/* The same, if the last block ran to its end and went on in its function. */
+static void count_next(bp_recorder_t *r, bp_block_t *block) {
+    bp_exit_t *exit = exit_of(r, r->slot, r->slot->block->count - 1, block, true);
+    exit->times++;
+    r->pass = exit->pass;
+    r->slot = exit->pass->slot;
+    r->total[0] += block->count;
+    charge(r, exit->cost, 1);
 }
 
 /* A block was left after `executed` instructions, or, with `by` -1, it was not after all. */
-static void cut(bp_recorder_t *r, const bp_slot_t *slot, uint32_t executed, int by) {
+static void cut(bp_recorder_t *r, const bp_slot_t *slot, bp_pass_t *pass, uint32_t executed,
+                int by) {
     r->total[0] -= (uint64_t)((int64_t)(slot->block->count - executed) * by);
-    for (size_t i = 0; i < r->cut_count; i++) {
-        if (r->cuts[i].slot == slot && r->cuts[i].executed == executed) {
-            r->cuts[i].count += by;
-            return;
-        }
+    size_t i = 0;
+    while (i < r->cut_count && (r->cuts[i].slot != slot || r->cuts[i].pass != pass ||
+                                r->cuts[i].executed != executed)) {
+        i++;
     }
-    if (r->cut_count == r->cut_room) {
+    if (i == r->cut_room) {
         r->cut_room = r->cut_room * 2 + 64;
         r->cuts = must(realloc(r->cuts, r->cut_room * sizeof(*r->cuts)));
     }
-    r->cuts[r->cut_count++] = (bp_cut_t){.slot = slot, .executed = executed, .count = by};
+    bp_cut_t *c = &r->cuts[i];
+    if (i == r->cut_count) {
+        r->cut_count++;
+        *c = (bp_cut_t){.slot = slot, .pass = pass, .executed = executed};
+        if (pass != NULL) {
+            char text[BP_LINE];
+            if (executed != 0) {
+                ask(r, c->cost, "pass %s\n", pass_text(text, pass, executed));
+            }
+            for (size_t k = 0; k < r->columns; k++) {
+                c->cost[k] = pass->cost[k] - c->cost[k];
+            }
+        }
+    }
+    c->count += by;
+    if (pass != NULL) {
+        charge(r, c->cost, (uint64_t)-(int64_t)by);
+    }
 }
 
 void bp_recorder_charge(bp_recorder_t *r, size_t column, uint64_t amount) {
@@ -660,9 +864,9 @@ static void suspend(bp_recorder_t *r, bp_block_t *last, uint32_t at, const bp_bl
     bool is_open = insn->can_stop;
     bp_slot_t *slot = r->slot;
     if (is_open) {
-        cut(r, slot, at, 1);
+        cut(r, slot, r->pass, at, 1);
     } else if (at + 1 != last->count) {
-        cut(r, slot, at + 1, 1);
+        cut(r, slot, r->pass, at + 1, 1);
     }
     if (r->vector_count < BP_VECTORS && !is_vector(r, to)) {
         r->vectors[r->vector_count++] = to;
@@ -673,12 +877,13 @@ static void suspend(bp_recorder_t *r, bp_block_t *last, uint32_t at, const bp_bl
     f->is_open = is_open;
     f->block = last;
     f->slot = slot;
+    f->pass = r->pass;
     f->at = at;
+    r->from = BP_UNKNOWN;
     note_stack(r, f, last, at);
 }
 
-static void transfer(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
-                     const bp_block_t *block);
+static void transfer(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last, bp_block_t *block);
 
 /* Whether a block begins where a handler came in. */
 static bool is_place(const bp_recorder_t *r, const bp_frame_t *f, const bp_block_t *block) {
@@ -723,7 +928,7 @@ static size_t handler_of(bp_recorder_t *r, const bp_insn_t *insn, const bp_block
 }
 
 /* If a handler returns to a block: go on where it came in. Returns false if it does not return. */
-static bool resumed(bp_recorder_t *r, const bp_insn_t *insn, const bp_block_t *block) {
+static bool resumed(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *block) {
     size_t d = handler_of(r, insn, block);
     if (d == 0) {
         return false;
@@ -733,14 +938,16 @@ static bool resumed(bp_recorder_t *r, const bp_insn_t *insn, const bp_block_t *b
     bool again = f.is_open && block->insn[0].address == before->address;
     pop_to(r, d);
     if (again) { /* a trap, whose instruction now runs once more */
+        r->from = f.at != 0 ? f.block->insn[f.at - 1].address : f.pass ? f.pass->from : BP_UNKNOWN;
         return true;
     }
     if (f.is_open) { /* it was executed, and the interrupt came then */
-        cut(r, f.slot, f.at, -1);
+        cut(r, f.slot, f.pass, f.at, -1);
         if (f.at + 1 != f.block->count) {
-            cut(r, f.slot, f.at + 1, 1);
+            cut(r, f.slot, f.pass, f.at + 1, 1);
         }
     }
+    leave_path(r, f.slot, f.at, block);
     if (is_place(r, &f, block)) {
         transfer(r, before, f.block, block);
     } else { /* the handler has chosen another way */
@@ -749,8 +956,7 @@ static bool resumed(bp_recorder_t *r, const bp_insn_t *insn, const bp_block_t *b
     return true;
 }
 
-static void transfer(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
-                     const bp_block_t *block) {
+static void transfer(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last, bp_block_t *block) {
     switch ((bp_flow_t)insn->flow) {
     case BP_FLOW_CALL:
         if (block->insn[0].address != after(insn)) { /* else it only asks where it is */
@@ -801,6 +1007,38 @@ static void write_nodes(const bp_recorder_t *r, FILE *file) {
     }
 }
 
+/* With how each block was entered and left. */
+static void write_passes(const bp_recorder_t *r, FILE *file) {
+    char text[BP_LINE];
+    for (size_t i = 0; i < r->exits.size; i++) {
+        const bp_exit_t *e = r->exits.place[i];
+        if (e == NULL) {
+            continue;
+        }
+        if (e->pass != NULL) {
+            e->pass->times += e->times;
+        }
+        uint64_t to = e->to->role == BP_ROLE_INSIDE ? e->to->insn[0].address : BP_UNKNOWN;
+        fprintf(file, "left %" PRIu32 " %" PRIu64 " %" PRIx64 " %s\n", e->slot->node, e->times,
+                e->slot->block->insn[e->at].address, address_text(text, to));
+    }
+    for (size_t i = 0; i < r->cut_count; i++) {
+        const bp_cut_t *c = &r->cuts[i];
+        c->pass->times -= (uint64_t)c->count;
+        if (c->count != 0 && c->executed != 0) {
+            fprintf(file, "pass %" PRIu32 " %" PRId64 " %s\n", c->slot->node, c->count,
+                    pass_text(text, c->pass, c->executed));
+        }
+    }
+    for (size_t i = 0; i < r->passes.size; i++) {
+        const bp_pass_t *p = r->passes.place[i];
+        if (p != NULL && p->times != 0) {
+            fprintf(file, "pass %" PRIu32 " %" PRIu64 " %s\n", p->slot->node, p->times,
+                    pass_text(text, p, p->slot->block->count));
+        }
+    }
+}
+
 static void write_counts(const bp_recorder_t *r, FILE *file) {
     for (size_t i = 0; i < r->slots.size; i++) {
         const bp_slot_t *s = r->slots.place[i];
@@ -847,7 +1085,11 @@ static void write_record(const bp_recorder_t *r, const char *state) {
         }
         fputc('\n', file);
         write_nodes(r, file);
-        write_counts(r, file);
+        if (r->pipes == NULL) {
+            write_counts(r, file);
+        } else {
+            write_passes(r, file);
+        }
         fputs("end\n", file);
         ok = ferror(file) == 0;
         ok = fclose(file) == 0 && ok;
@@ -863,7 +1105,10 @@ static void end(bp_recorder_t *r, const char *state) {
     pop_to(r, 0);
     r->recording = false;
     bool is_mixed = r->is_unsure && strcmp(state, "complete") == 0;
-    write_record(r, r->too_deep ? "incomplete too-deep" : is_mixed ? "incomplete tasks" : state);
+    write_record(r, r->is_unanswered ? "incomplete costs"
+                    : r->too_deep    ? "incomplete too-deep"
+                    : is_mixed       ? "incomplete tasks"
+                                     : state);
 }
 
 static void begin(bp_recorder_t *r, const bp_block_t *block) {
@@ -884,6 +1129,10 @@ static void begin(bp_recorder_t *r, const bp_block_t *block) {
     memset(r->aside, 0, sizeof r->aside);
     empty_table(&r->slots, true);
     empty_table(&r->edges, true);
+    empty_table(&r->passes, true);
+    empty_table(&r->exits, true);
+    r->pass = NULL;
+    r->from = BP_UNKNOWN;
     (void)add_node(r, BP_NO_NODE, entry_of(r, block));
     (void)add_node(r, BP_NO_NODE, 0);
     (void)add_node(r, BP_NO_NODE, 0);
@@ -921,9 +1170,9 @@ static void drop_trapped(bp_recorder_t *r) {
         return;
     }
     if (f.at + 1 != f.block->count) {
-        cut(r, f.slot, f.at + 1, -1);
+        cut(r, f.slot, f.pass, f.at + 1, -1);
     }
-    cut(r, f.slot, at, 1);
+    cut(r, f.slot, f.pass, at, 1);
 }
 
 /* Execution has come back to the agent. */
@@ -948,8 +1197,9 @@ static void follow(bp_recorder_t *r, bp_block_t *last, uint32_t stops, bp_block_
         return;
     }
     if (at + 1 != last->count) {
-        cut(r, r->slot, at + 1, 1);
+        cut(r, r->slot, r->pass, at + 1, 1);
     }
+    leave_path(r, r->slot, at, block);
     if (block->role != BP_ROLE_INSIDE) {
         leave(r, block);
     } else {
@@ -960,8 +1210,9 @@ static void follow(bp_recorder_t *r, bp_block_t *last, uint32_t stops, bp_block_
 void bp_recorder_arrive(bp_recorder_t *r, bp_block_t *block, uint32_t stops) {
     bp_block_t *last = r->block;
     r->block = block;
+    bool is_plain = false;
     if (r->recording) {
-        bool is_plain = stops == last->stops && block->function == last->function && last->goes_on;
+        is_plain = stops == last->stops && block->function == last->function && last->goes_on;
         if (!is_plain) {
             follow(r, last, stops, block);
         }
@@ -969,7 +1220,11 @@ void bp_recorder_arrive(bp_recorder_t *r, bp_block_t *block, uint32_t stops) {
         begin(r, block);
     }
     if (r->recording) {
-        count(r, block);
+        if (is_plain && r->pipes != NULL) {
+            count_next(r, block);
+        } else {
+            count(r, block);
+        }
         if (r->has_tasks && r->core.stack != NULL) {
             uint64_t sp = r->core.stack();
             r->stack_last = sp != 0 ? sp : r->stack_last;
@@ -1013,6 +1268,14 @@ static bool planned(bp_recorder_t *r, const char *line) {
     int path = 0;
     if (sscanf(line, "record %n%*c", &path) == 0 && path != 0 && line[path] != '\0') {
         r->record = must(strdup(line + path));
+        return true;
+    }
+    if (strncmp(line, "cost ", 5) == 0 && r->columns < BP_COLUMNS) {
+        r->names[r->columns++] = must(strdup(line + 5));
+        return true;
+    }
+    if (strncmp(line, "ask ", 4) == 0 && r->pipes == NULL) {
+        r->pipes = must(strdup(line + 4));
         return true;
     }
     if (sscanf(line, "enter %" SCNx64, &range.low) == 1) {
@@ -1072,15 +1335,37 @@ static bool read_plan(bp_recorder_t *r, const char *plan) {
     return ok;
 }
 
+/* Open the pipes to the host, which has opened them already. */
+static bool open_pipes(bp_recorder_t *r) {
+    char *ask = NULL, *told = NULL;
+    if (asprintf(&ask, "%s.ask", r->pipes) < 0 || asprintf(&told, "%s.told", r->pipes) < 0) {
+        must(NULL);
+    }
+    r->questions = fopen(ask, "w");
+    r->answers = r->questions == NULL ? NULL : fopen(told, "r");
+    if (r->answers == NULL) {
+        fprintf(stderr, "boardprof recorder: %s: %s\n", r->questions == NULL ? ask : told,
+                strerror(errno));
+    }
+    free(ask);
+    free(told);
+    return r->answers != NULL;
+}
+
 bp_recorder_t *bp_recorder_open(const char *plan, const char *const *columns) {
     bp_recorder_t *r = must(calloc(1, sizeof(*r)));
     r->path_limit = BP_PATHS;
-    for (; columns != NULL && columns[r->columns] != NULL && r->columns < BP_COLUMNS;) {
-        r->names[r->columns] = columns[r->columns];
-        r->columns++;
+    size_t charged = 0;
+    for (; columns != NULL && columns[charged] != NULL && charged < BP_COLUMNS; charged++) {
+        r->names[r->columns++] = must(strdup(columns[charged]));
     }
     empty_table(&r->blocks, false);
-    if (!read_plan(r, plan)) {
+    bool ok = read_plan(r, plan);
+    if (ok && (r->columns != charged) != (r->pipes != NULL && charged == 0)) {
+        fprintf(stderr, "boardprof recorder: %s has costs that nobody tells\n", plan);
+        ok = false;
+    }
+    if (!ok || (r->pipes != NULL && !open_pipes(r))) {
         bp_recorder_close(r);
         return NULL;
     }
@@ -1098,9 +1383,23 @@ void bp_recorder_close(bp_recorder_t *r) {
     empty_table(&r->blocks, true);
     empty_table(&r->slots, true);
     empty_table(&r->edges, true);
+    empty_table(&r->passes, true);
+    empty_table(&r->exits, true);
     free(r->blocks.place);
     free(r->slots.place);
     free(r->edges.place);
+    free(r->passes.place);
+    free(r->exits.place);
+    for (size_t i = 0; i < r->columns; i++) {
+        free(r->names[i]);
+    }
+    if (r->questions != NULL) {
+        (void)fclose(r->questions);
+    }
+    if (r->answers != NULL) {
+        (void)fclose(r->answers);
+    }
+    free(r->pipes);
     free(r->entries);
     free(r->functions);
     free(r->ranges);

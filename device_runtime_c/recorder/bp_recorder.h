@@ -20,6 +20,16 @@
  *     function LOW HIGH            each function of the image
  *     interrupt ADDRESS            an entry of interrupts or traps, if known
  *     paths N                      most call paths that are kept apart
+ *     cost NAME                    a column whose costs the host tells; several
+ *     ask FILE                     pipes for that: questions go to FILE.ask, answers come from
+ *                                  FILE.told
+ *
+ * If the plan has costs, the recorder notes from where each block was entered and how it was left,
+ * and asks once for each such pass or exit. FROM and TO are - if not known. The host answers with a
+ * number for each cost, in the order of the plan:
+ *
+ *     pass FROM ADDRESS LENGTHS    instructions that run one after the other, entered from FROM
+ *     left ADDRESS TO              an instruction, the last one of a block, that leads to TO
  *
  * Every measured call is recorded. FILE has the last one that ended; while a call runs there is no
  * FILE. The record:
@@ -27,7 +37,8 @@
  *     boardprof-record 1
  *     columns instructions NAME...
  *     state complete               or: incomplete left, incomplete ended, incomplete too-deep,
- *                                  incomplete tasks: these may have been taken for the call
+ *                                  incomplete tasks: these may have been taken for the call,
+ *                                  incomplete costs: the host did not tell one
  *     total COST...                of the call without interrupts, a figure for each column
  *     path ID PARENT ENTRY CALLS   0: the call, 1: above all handlers, 2: paths beyond the limit
  *     function ENTRY COST...       of the function and all that it called, recursion counted once
@@ -35,6 +46,8 @@
  *     ran PATH TIMES ADDRESS LENGTHS COST...   instructions that ran one after the other: the
  *                                  length of each in half-words, a digit each; costs of all of them
  *     not PATH TIMES ADDRESS LENGTHS   how often the end of such a row did not run
+ *     pass PATH TIMES FROM ADDRESS LENGTHS   in place of both, if the plan has costs
+ *     left PATH TIMES ADDRESS TO
  *     end
  *
  * Not thread-safe: for one core. */

@@ -43,6 +43,7 @@ myst_enable_extensions: list[str] = []
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types of other packages, in signatures
 default_role = "code"
+smartquotes = False  # people copy options
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"

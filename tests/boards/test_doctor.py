@@ -188,7 +188,7 @@ def test_firmware_without_known_work_is_told_what_to_build_and_how(name: str, hi
     assert caught.value.hint is not None
     assert hint in caught.value.hint
     assert "/proof/proof.c " in caught.value.hint
-    assert caught.value.hint.endswith("/proof/work.c")
+    assert "/proof/work.c" in caught.value.hint
 
 
 def test_work_of_the_boards_own_is_built_with_the_rest_and_missed_by_name(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def test_no_fault_of_the_line_makes_a_wrong_event_or_loses_one_that_is_not_count
     assert len(outcomes) == 2 * 10
 
 
+@MINUTES  # Linux boots again at each reset
 @pytest.mark.parametrize("target", [*WHOLE, *THIN], indirect=True)
 @pytest.mark.parametrize("row", SESSION_ROWS)
 def test_a_fault_of_a_whole_side_is_survived(target: Target, row: str) -> None:

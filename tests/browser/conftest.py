@@ -102,4 +102,11 @@ class Page:
 
     def scheme(self, name: str) -> None:
         feature = {"name": "prefers-color-scheme", "value": name}
-        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        media = {"media": "", "features": [feature]}
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+
+    def paper(self) -> None:
+        """Lay the page out as it is printed on A4, 210 mm less two margins of 12.5 mm."""
+        self.width(700)
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        self.script("dispatchEvent(new Event('beforeprint'))")

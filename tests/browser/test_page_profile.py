@@ -133,6 +133,43 @@ def test_a_list_of_long_calls_fits_a_narrow_screen(page: Page) -> None:
     assert page.script("return document.documentElement.scrollWidth") <= 390
 
 
+def test_the_flame_graph_is_that_of_the_row_that_is_chosen_also_when_a_link_chooses_it(
+    page: Page,
+) -> None:
+    one = small_profile()
+    report = profile_report(one, dataclasses.replace(one, board="desk-2"))
+    page.open(report)
+    chosen = Select(page.all("#call")[0])
+    assert chosen.first_selected_option.text == "f on desk"
+    page.all("#samples-table tbody th button")[1].click()
+    assert chosen.first_selected_option.text == "f on desk-2"
+    page.script("location.hash = '#f,desk'; location.reload()")
+    assert Select(page.all("#call")[0]).first_selected_option.text == "f on desk"
+    page.script("location.hash = '#f,desk-2'; location.reload()")
+    assert Select(page.all("#call")[0]).first_selected_option.text == "f on desk-2"
+
+
+def test_on_paper_nothing_is_cut_off(page: Page) -> None:
+    small = small_profile()
+    long = "".join(f"int line_{n}; /* {'word ' * 30}*/\n" for n in range(200))
+    rows = [dataclasses.replace(i, frames=(Frame("f", "f.c", 150),)) for i in small.instructions]
+    page.open(
+        profile_report(
+            dataclasses.replace(small, sources={"f.c": long}, instructions=tuple(rows)),
+            dataclasses.replace(small, board="a-board-with-a-name-of-many-letters"),
+        )
+    )
+    page.paper()
+    cut = """return [...document.querySelectorAll('.scroll')].filter((each) =>
+        each.scrollWidth > each.clientWidth || each.scrollHeight > each.clientHeight)
+        .map((each) => [each.id, each.scrollWidth, each.clientWidth])"""
+    assert page.script(cut) == []
+    assert page.script("return document.documentElement.scrollWidth") <= 700
+    assert page.script("return document.querySelector('.flame').clientWidth") == 700
+    label = page.all("#flame text")[0].get_attribute("transform")
+    assert label == "scale(1.4285714285714286 1)"  # 1000 units on 700 pixels: letters keep shape
+
+
 def test_hostile_names_and_sources_are_shown_and_do_not_run(page: Page) -> None:
     small = small_profile()
     hostile = dataclasses.replace(

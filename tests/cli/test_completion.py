@@ -56,6 +56,23 @@ def test_runs_are_completed_by_the_names_that_they_were_saved_under(tmp_path: Pa
         assert completed("boardprof", *words, **environment) == ["before-fix"]
 
 
+def test_parameters_of_a_function_are_completed_once_each(tmp_path: Path) -> None:
+    source = tmp_path / "scale.c"
+    source.write_text("void scale(short *out, short in, int n) { while (n--) out[n] = in; }\n")
+    target = f"{source}:scale"
+    assert completed("boardprof", "run", target, "") == ["out=", "in=", "n="]
+    assert completed("boardprof", "run", target, "n=4", "") == ["out=", "in="]
+    assert completed("boardprof", "run", str(source), ":", "scale", "n") == ["n="]
+
+
+def test_metrics_are_those_of_the_boards_that_are_named() -> None:
+    assert completed("boardprof", "run", "-b", "qemu-cortex-m4", "--metrics", "") == [
+        *("all", "instructions", "cycles", "ticks")
+    ]
+    found = completed("boardprof", "run", "-b", "ibex-rtl", "--metrics", "cycles,i")
+    assert "cycles,instructions" in found
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import platform
 import socket
 from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import BoardTimeoutError, LinkError
+from boardprof.base.errors import BoardTimeoutError, LinkError, UsageError
 from boardprof.measure.doctor.link_test import (
     CountingTransport,
     LineCounts,
@@ -21,10 +23,12 @@ from boardprof.measure.doctor.link_test import (
     links_facts,
     links_text,
 )
+from boardprof.measure.doctor.proof import check_proof
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from tests.cli.command import FIXTURES, agent, boardprof
 from tests.link.peers import peer, running_agent
+from tests.support import ROOT
 
 # -- this machine -----------------------------------------------------------------------------
 
@@ -94,6 +98,52 @@ def test_a_proof_as_json_has_the_verdicts_and_what_board_toml_would_say() -> Non
     assert verdicts["instructions"] == "ok"
     assert verdicts["clock"] == "not proven"
     assert facts["unsupported"] == {}
+
+
+def test_a_report_proves_counters_guards_and_cable_and_names_nothing_private(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "proof"
+    proof = ROOT / "device_runtime_c" / "proof"
+    with agent("-b", "linux", proof, proof / "guards", "--pty") as port:
+        done = boardprof("doctor", "-b", "linux", "-p", port, "--report", folder, timeout_s=120)
+    assert done.code == 0, done.err
+    text = (folder / "proof.json").read_text()
+    facts = json.loads(text)
+    assert (facts["board"], facts["kind"]) == ("linux", "real")
+    guards = {f["subject"]: f["verdict"] for f in facts["findings"] if "guard" in f["subject"]}
+    assert guards == {
+        "guard: misaligned": "unsupported",
+        **dict.fromkeys(
+            (
+                *("guard: bad-address", "guard: illegal-instruction", "guard: divide"),
+                *("guard: stack-overflow", "guard: breakpoint", "guard: abort", "guard: time-out"),
+            ),
+            "ok",
+        ),
+    }
+    assert facts["cable"]["error_rate"] == 0
+    for private in (port, str(tmp_path), "/dev/", platform.node()):
+        assert private not in text
+    page = (folder / "index.html").read_text()
+    assert "What ends a call" in page
+    assert facts["sha256"] in page
+
+
+def test_a_changed_proof_is_found_by_its_hash() -> None:
+    facts = {"boardprof_proof": 1, "board": "x"}
+    # python -c "import hashlib; print(hashlib.sha256(b'{...}').hexdigest())" of the sorted JSON
+    facts["sha256"] = hashlib.sha256(b'{"board":"x","boardprof_proof":1}').hexdigest()
+    check_proof(facts, "x.json")
+    with pytest.raises(UsageError, match=r"x\.json was changed after it was made"):
+        check_proof({**facts, "board": "y"}, "x.json")
+    with pytest.raises(UsageError, match=r"x\.json is not a proof of a board"):
+        check_proof({}, "x.json")
+
+
+def test_a_report_needs_a_board(tmp_path: Path) -> None:
+    done = boardprof("doctor", "--report", tmp_path)
+    assert (done.code, "Which board should be checked?" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("rates", ["fast", "9600,", "0", "9600,x", "-1"])

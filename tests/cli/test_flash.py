@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -188,6 +190,46 @@ def test_verbose_shows_the_commands_of_both(linux: Lab) -> None:
     done = linux.flash("-p", linux.port, FIR, "-v")
     assert f" {DESK} flash {linux.desk} /" in done.err
     assert f" {DESK} reset {linux.desk}\n" in done.err
+
+
+def dry_run(board: str, *more: str | Path) -> list[str]:
+    done = boardprof("flash", "-b", board, SCALARS, "--dry-run", *more)
+    assert done.code == 0, done.err
+    return shlex.split(done.out)
+
+
+def test_a_dry_run_shows_the_command_and_runs_nothing() -> None:
+    requires_tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    words = dry_run("nucleo-f446re")
+    assert words[:4] == ["openocd", "-f", "board/st_nucleo_f4.cfg", "-c"]
+    assert re.fullmatch(r"program \{/.+\.elf\} verify reset exit", words[4])
+    assert len(words) == 5
+
+
+@pytest.mark.parametrize(
+    ("board", "chosen"),
+    [
+        ("nucleo-f446re", ["-c", "adapter serial 0671FF"]),
+        ("nrf52840dk", ["--uid", "0671FF"]),
+        ("rpi-pico", ["--ser", "0671FF"]),
+    ],
+)
+def test_a_probe_is_chosen_by_its_serial_number_in_each_tools_own_way(
+    board: str, chosen: list[str]
+) -> None:
+    requires_tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    words = dry_run(board, "--probe-serial", "0671FF")
+    at = words.index(chosen[0], words.index("-f") + 2 if board == "nucleo-f446re" else 0)
+    assert words[at : at + 2] == chosen
+
+
+def test_a_tool_that_is_not_told_which_probe_says_what_to_add() -> None:
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    flash = ("flash", "-b", "esp32-c3", "-p", "/dev/ttyUSB9", SCALARS, "--dry-run")
+    done = boardprof(*flash, "--probe-serial", "1")
+    assert done.code == 2
+    assert "esptool.py is not told which probe to use for esp32-c3" in done.err
+    assert 'add "{choose}" and choose = [...] to [flash] in ' in done.err
 
 
 def test_progress_is_on_the_terminal_while_the_tool_runs(tmp_path: Path) -> None:

@@ -136,6 +136,40 @@ def test_compare_says_which_function_and_line_changed(slow: Path, tmp_path: Path
     assert "| `__muldf3` | gone, 64 calls before |" in markdown
 
 
+def test_core_cycles_are_called_modelled_wherever_they_are_shown(tmp_path: Path) -> None:
+    requires_tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    requires_tool("qemu-system-arm", "qemu-system-arm")
+    source = tmp_path / "spin.c"
+    text = """__attribute__((naked)) void spin(void) {{
+    __asm__(".syntax unified\\n movs r0, #{}\\n 1: subs r0, #1\\n bne 1b\\n bx lr");
+}}
+"""
+    reports = [tmp_path / "old.json", tmp_path / "new.json"]
+    for rounds, report in zip((10, 11), reports, strict=True):
+        source.write_text(text.format(rounds))
+        target = ("-b", "microbit", f"{source}:spin", "--repeat", "1")
+        words = ("run", *target, "--metrics", "core-cycles", "--json", report)
+        done = boardprof(*words, environment={"BOARDPROF_TABLE": "0"})
+        assert done.code == 0, done.err
+    # 1 + n + 3 * (n - 1) + 1 + 3, with n = 11
+    assert "46 [46] core-cycles (modelled)" in done.out
+    how = "modelled for a Cortex-M0: the core only, at zero wait states"
+    assert f"microbit core-cycles: {how}" in done.out
+    done = boardprof("compare", *reports, "--fail-if", "core-cycles>0")
+    assert done.code == 1
+    rows = [line.split() for line in done.out.splitlines() if " core-cycles " in line]
+    assert rows[0][2:8] == ["core-cycles", "42", "46", "+9.52", "%", "modelled"]
+    assert "Where core-cycles of spin on microbit changed:" in done.out
+    assert f"Note: core-cycles are {how}; see docs/cycles.md." in done.out
+    shown = boardprof("show", reports[1], "--stats").out
+    assert " modelled " in shown
+    assert "modelled" in boardprof("export", "html", reports[1]).out
+    source.write_text("int spin(void) { return 1; }")
+    done = boardprof("run", "-b", "qemu-rv32", f"{source}:spin", "--metrics", "core-cycles")
+    assert done.code == 2
+    assert "qemu-rv32 does not support core-cycles: its core has no table of costs" in done.err
+
+
 @pytest.mark.parametrize(
     ("board", "why"),
     [
@@ -151,6 +185,19 @@ def test_a_board_whose_instructions_nobody_sees_is_refused(
         done = boardprof(command, "-b", board, f"{slow}:halve", *more)
         assert (done.code, done.out) == (2, "")
         assert why in done.err
+
+
+def test_a_board_without_profiles_is_measured_beside_one_that_has_them(
+    slow: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "two.json"
+    run = ("run", "-b", "qemu-rv32,native", f"{slow}:halve", "--hotspots", "--repeat", "2")
+    done = boardprof(*run, "--json", file, "--no-warnings")
+    assert done.code == 0, done.err
+    assert "note: native is measured without a profile: native runs in this process" in done.err
+    report = Report.from_json(file.read_text())
+    found = [(each.device, each.hotspots is not None) for each in report.record.measurements]
+    assert found == [("qemu-rv32", True), ("native", False)]
 
 
 def test_a_call_that_does_not_return_is_exit_code_6_with_what_ran(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -57,7 +58,33 @@ def test_every_board_can_be_the_model_of_another(tmp_path: Path, like: str) -> N
     assert (spec.build, spec.launch, spec.guard) == (model.build, model.launch, model.guard)
     assert (spec.default, spec.status) == (False, "none")
     assert (folder / "board.toml").read_text().count(MARK) >= 5
-    assert MARK in (folder / "port.c").read_text()
+    port = (folder / "port.c").read_text()
+    assert MARK in port
+    if spec.build.arch not in ("avr", "posix"):  # one core, or a socket: nothing of a chip's own
+        for name in ("init", "read", "write", "ticks"):
+            assert re.search(rf"^\w.*\bbp_port_{name}\(.*\) {{$", port, re.MULTILINE), name
+
+
+def test_what_a_family_shares_is_in_the_copy_which_builds_and_runs(
+    tmp_path: Path, square: str
+) -> None:
+    requires_tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    requires_tool("qemu-system-arm", "qemu-system-arm")
+    assert boardprof("new", "board", "copy", "--like", "qemu-cortex-m3", tmp_path).code == 0
+    ran = boardprof("run", "-b", tmp_path / "copy", square, *ONCE)
+    assert (ran.code, rows(ran.out)) == (0, ["square"]), ran.err
+    done = boardprof("new", "board", "own", "--arch", "cortex_m", tmp_path)
+    assert done.code == 0, done.err
+    built = boardprof(
+        "build", "-b", tmp_path / "own", square.partition(":")[0], "-o", tmp_path / "x"
+    )
+    assert built.code == 0, built.err
+
+
+def test_an_unknown_architecture_is_told(tmp_path: Path) -> None:
+    done = boardprof("new", "board", "own", "--arch", "cortex-m", tmp_path)
+    assert done.code == 2
+    assert "There is no architecture 'cortex-m'; did you mean 'cortex_m'?" in done.err
 
 
 def test_the_marks_stand_over_what_is_to_be_changed(tmp_path: Path) -> None:

@@ -128,6 +128,30 @@ def test_a_bar_keeps_its_counts_and_the_remaining_time_beside_a_long_name() -> N
     assert drawn
 
 
+NOTE_BESIDE_A_BAR = """
+import time
+from boardprof.base.progress import show_progress
+from boardprof.ui.cli.output import echo_note, progress_bar
+with progress_bar():
+    show_progress("work", 0, 3)
+    time.sleep(0.6)
+    show_progress("work", 1, 3)
+    echo_note("a third is done")
+    show_progress("work", 2, 3)
+"""
+
+
+def test_a_note_has_a_line_of_its_own_and_the_bar_goes_on_below_it() -> None:
+    command = (sys.executable, "-c", NOTE_BESIDE_A_BAR)
+    code, text = on_terminal(environment={"TERM": "xterm"}, both=True, program=command)
+    before, note, after = text.partition("note: a third is done\n")
+    assert (code, bool(note)) == (0, True)
+    assert "1/3" in before
+    # The line is erased after the bar was drawn for the last time (ECMA-48, EL).
+    assert before.rindex("\x1b[2K") > before.rindex("1/3")
+    assert "2/3" in after
+
+
 def test_a_line_counts_up_while_a_slow_board_does_not_answer() -> None:
     requires_tool("qemu-system-riscv32", "qemu-system-misc")
     requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")

@@ -15,9 +15,11 @@ from typing import TextIO
 
 from boardprof.base.errors import BoardTimeoutError
 from boardprof.measure.board.board import Board
-from boardprof.measure.board.line import fetch_dictionary
+from boardprof.measure.board.line import await_guest, fetch_dictionary
 from boardprof.target.arguments.passing import Block
 from boardprof.target.descriptions.board import BoardSpec, board_spec
+from boardprof.target.descriptions.tables import filled
+from boardprof.target.toolchain.guest import guest_values
 from boardprof.wire.decode.schemas import layouts_for
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport
@@ -33,6 +35,7 @@ SILENCE_S = 900.0
 """Longest silence, in seconds of the hurried clock."""
 
 _START_S = 20.0
+_BOOT_S = 60.0
 _PROCESS_TIME = 2
 """What makes a process's number the number of its clock: clock_getcpuclockid(3), in the kernel."""
 _MASK = 0xFFFFFFFF
@@ -152,15 +155,20 @@ class Target:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.settimeout(_START_S)
             port = str(listener.getsockname()[1])
-            command = [
-                part.replace("{image}", str(self.image)).replace("{port}", port)
-                for part in self.spec.launch.command
-            ]
+            launch = self.spec.launch
+            values = {"image": str(self.image), "port": port}
+            if launch.guest is not None:
+                values |= guest_values(launch.guest, self.image)
+            # Linux in a virtual machine is reset like any other board.
+            command = [word for word in filled(launch.command, values) if word != "-no-reboot"]
             self._qmp.unlink(missing_ok=True)
             monitor = ["-qmp", f"unix:{self._qmp},server=on,wait=off"]
             child = ChildProcess([*command, *monitor], self.spec.launch.package)
             connection, _ = listener.accept()
-        return self._stream(connection, f"{SCHEME}127.0.0.1:{port}", child)
+        started = self._stream(connection, f"{SCHEME}127.0.0.1:{port}", child)
+        if launch.guest is not None:
+            await_guest(started, _BOOT_S)
+        return started
 
     def reset(self, line: Line) -> None:
         """Reset the board behind ``line``: by its reset line, or by ending and starting it.
@@ -181,6 +189,8 @@ class Target:
                 self.resume()
                 _command(talk, "system_reset")
                 _command(talk, "cont")
+                if self.spec.launch.guest is not None:
+                    await_guest(line, _BOOT_S)
 
     def close(self) -> None:
         """Remove what was needed to start it."""

@@ -29,7 +29,8 @@ from boardprof.ui.cli.boards import _find_ports
 from boardprof.wire.transport import serial as serial_ports
 from boardprof.wire.transport.base import DescriptorTransport
 from boardprof.wire.transport.serial import connect_pyserial
-from boardprof.wire.transport.sockets import connect_ssh, parse_socket_url, parse_ssh_url
+from boardprof.wire.transport.sockets import parse_socket_url
+from boardprof.wire.transport.ssh import connect_ssh, parse_ssh_url
 from tests.cli.command import boardprof
 from tests.firmware import build
 from tests.link.peers import running_agent
@@ -354,7 +355,15 @@ def test_the_command_of_ssh_asks_nothing_and_takes_no_name_for_an_option() -> No
         *("--", "ada@lab", "exec '/opt/my agent' --stdio"),
     ]
     assert parse_ssh_url("ssh://lab/~/agent").program == "agent"
-    for wrong in ("ssh://lab", "ssh://lab/", "ssh:///agent", "ssh://lab:x/a", "ssh://u:p@lab/a"):
+    run = parse_ssh_url("ssh://lab/agent?run=taskset%20-c%203")
+    assert run.command(4.5)[-1] == "exec taskset -c 3 /agent --stdio"
+    for wrong in (
+        "ssh://lab/~/",
+        "ssh:///agent",
+        "ssh://lab:x/a",
+        "ssh://u:p@lab/a",
+        "ssh://l?x=1",
+    ):
         with pytest.raises(UsageError, match="is not a port"):
             parse_ssh_url(wrong)
 

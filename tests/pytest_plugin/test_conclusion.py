@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from boardprof.base.metrics import Count
 from boardprof.results.report.calls import Row
 from boardprof.results.report.report import Report
+from boardprof.show.layout import plain
 from boardprof.ui.pytest_plugin.gate import Conclusion, MeasurementGate, conclude
 
 RULE = ("instructions:max>0",)
@@ -192,11 +193,11 @@ def test_without_a_rule_what_has_changed_is_shown_and_what_would_make_a_gate() -
     tests = [one("a.py::test_f"), one("a.py::test_g")]
     found = concluded(tests, [tests[0], one("a.py::test_g", 6)], rules=())
     assert found.errors == ()
-    assert found.changes == (
+    assert plain(found.changes) == (
         "Compared with main without a rule: 2 metrics: 1 worse, 1 same.\n"
         "Name  Label         Arguments  Device  Metric        Before  After    Change  Certainty  "
         "Verdict\n"
         "f     a.py::test_g  n=1        rv      instructions       5      6  +20.00 %      exact  "
         "worse\n"
-        "No change can fail a test. To set rules: --bp-fail-if RULE, or fail_if= in the marker."
+        "No change can fail a test. To set rules: --bp-fail-if RULE, or fail_if= in the marker.\n"
     )

@@ -2,7 +2,7 @@
 /* QEMU TCG plugin: counts the instructions a function executes, as a truth that owes nothing to
  * the code under test.
  *
- *   -plugin insn_count.so,entry=0xADDR,...,stop=0xLO:0xHI,...,out=FILE[,nested=yes]
+ *   -plugin insn_count.so,entry=0xADDR,...,stop=0xLO:0xHI,...,out=FILE[,nested=yes][,trace=FILE]
  *
  * An activation begins with the instruction at an `entry`, which is counted, and ends at the first
  * instruction inside a `stop` range (half open: the caller, a thunk, a measuring loop), which is
@@ -13,6 +13,9 @@
  * With nested=yes, entries and stops are pairs that nest, such as the instructions that turn
  * interrupts off and on. An activation then ends when as many stops as entries have been executed.
  * The stops within it count.
+ *
+ * With trace=FILE, the first activation of each entry also appends the address of every instruction
+ * that it executes, in hexadecimal, a line each, and an empty line.
  *
  * Executed is not retired: an instruction that traps has begun and counts once, and once more if
  * the handler returns to it. A Thumb instruction whose IT condition fails counts too.
@@ -95,7 +98,16 @@ static uint64_t bp_executed;        /* instructions outside the stop ranges, sin
 static uint64_t bp_executed_before; /* the same when the activation began */
 static const uint64_t *bp_active;   /* entry of the activation, or NULL */
 static bool bp_nests;
-static unsigned bp_depth; /* entries without their stops */
+static unsigned bp_depth;                /* entries without their stops */
+static FILE *bp_trace;                   /* NULL: no trace */
+static bool bp_is_traced[BP_RANGES_MAX]; /* entries that have been */
+static bool bp_traces;
+
+static void bp_trace_line(uint64_t address) {
+    if (bp_traces) {
+        fprintf(bp_trace, "%" PRIx64 "\n", address);
+    }
+}
 
 static void bp_on_entry(unsigned int cpu, void *entry) {
     (void)cpu;
@@ -103,9 +115,13 @@ static void bp_on_entry(unsigned int cpu, void *entry) {
         bp_active = entry;
         bp_executed_before = bp_executed;
         bp_depth = 0;
+        bool *is_traced = &bp_is_traced[bp_active - bp_entries];
+        bp_traces = bp_trace != NULL && !*is_traced;
+        *is_traced = true;
     }
     bp_depth++;
     bp_executed++;
+    bp_trace_line(*(uint64_t *)entry);
 }
 
 static void bp_on_stop(unsigned int cpu, void *unused) {
@@ -118,6 +134,11 @@ static void bp_on_stop(unsigned int cpu, void *unused) {
         bp_executed++;
         return;
     }
+    if (bp_traces && (fputc('\n', bp_trace) == EOF || fflush(bp_trace) != 0)) {
+        perror("insn_count: cannot write a trace");
+        _Exit(EXIT_FAILURE);
+    }
+    bp_traces = false;
     if (dprintf(bp_out, "0x%" PRIx64 " %" PRIu64 "\n", *bp_active,
                 bp_executed - bp_executed_before) < 0) {
         perror("insn_count: cannot write a count");
@@ -126,10 +147,10 @@ static void bp_on_stop(unsigned int cpu, void *unused) {
     bp_active = NULL;
 }
 
-static void bp_on_other(unsigned int cpu, void *unused) {
+static void bp_on_other(unsigned int cpu, void *address) {
     (void)cpu;
-    (void)unused;
     bp_executed++;
+    bp_trace_line((uintptr_t)address);
 }
 
 static uint64_t *bp_find_entry(uint64_t address) {
@@ -158,13 +179,15 @@ static void bp_on_translate(uint64_t id, struct qemu_plugin_tb *tb) {
         uint64_t address = qemu_plugin_insn_vaddr(insn);
         uint64_t *entry = bp_find_entry(address);
         qemu_plugin_udata_cb_t cb = bp_on_other;
+        void *given = (void *)(uintptr_t)address;
 
         if (entry != NULL) {
             cb = bp_on_entry;
+            given = entry;
         } else if (bp_is_stop(address)) {
             cb = bp_on_stop;
         }
-        qemu_plugin_register_vcpu_insn_exec_cb(insn, cb, QEMU_PLUGIN_CB_NO_REGS, entry);
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, cb, QEMU_PLUGIN_CB_NO_REGS, given);
     }
 }
 
@@ -222,11 +245,15 @@ static const char *bp_parse_option(const char *option) {
     if (strncmp(option, "out=", 4) == 0) {
         return bp_open_out(option + 4);
     }
+    if (strncmp(option, "trace=", 6) == 0) {
+        bp_trace = fopen(option + 6, "w");
+        return bp_trace == NULL ? strerror(errno) : NULL;
+    }
     if (strcmp(option, "nested=yes") == 0) {
         bp_nests = true;
         return NULL;
     }
-    return "unknown option, use entry=, stop=, out= and nested=yes";
+    return "unknown option, use entry=, stop=, out=, nested=yes and trace=";
 }
 
 static const char *bp_check_options(const qemu_info_t *info) {

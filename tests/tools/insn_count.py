@@ -17,7 +17,14 @@ from elftools.elf.sections import SymbolTableSection
 
 from tests.support import built_once
 
-__all__ = ["InsnCountError", "build_plugin", "plugin_argument", "read_counts", "symbol_range"]
+__all__ = [
+    "InsnCountError",
+    "build_plugin",
+    "plugin_argument",
+    "read_counts",
+    "read_trace",
+    "symbol_range",
+]
 
 SOURCE = Path(__file__).with_name("insn_count.c")
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-pedantic")
@@ -49,6 +56,7 @@ def plugin_argument(
     out: Path,
     *,
     nested: bool = False,
+    trace: Path | None = None,
 ) -> list[str]:
     """Write QEMU's arguments that load the plugin.
 
@@ -58,12 +66,14 @@ def plugin_argument(
         stops: half-open address ranges of code whose execution ends a count, Thumb bit ignored.
         out: file that gets the counts; QEMU truncates it.
         nested: whether entries and stops are pairs that nest, and the outermost pair counts.
+        trace: file that gets the addresses of the first activation of each entry.
     """
     options = [f"entry={entry:#x}" for entry in entries]
     options += [f"stop={lo:#x}:{hi:#x}" for lo, hi in stops]
     # QEMU's option syntax: a comma inside a value is written twice.
-    paths = [str(path).replace(",", ",,") for path in (plugin, out)]
+    paths = [str(path).replace(",", ",,") for path in (plugin, out, trace)]
     options += [f"out={paths[1]}", *(["nested=yes"] if nested else [])]
+    options += [f"trace={paths[2]}"] if trace is not None else []
     return ["-plugin", ",".join([paths[0], *options])]
 
 
@@ -92,6 +102,13 @@ def read_counts(path: Path, start: int = 0) -> dict[int, list[int]]:
         except ValueError as error:
             raise InsnCountError(f"{path}:{number}: {line!r} is not '0xENTRY COUNT'") from error
     return counts
+
+
+def read_trace(path: Path) -> dict[int, list[int]]:
+    """Read the plugin's trace: for each entry the addresses of its first activation, in order."""
+    parts = path.read_text("ascii").split("\n\n")
+    traces = ([int(line, 16) for line in part.split()] for part in parts)
+    return {each[0]: each for each in traces if each}
 
 
 def symbol_range(elf: Path, name: str) -> tuple[int, int]:

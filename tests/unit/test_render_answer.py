@@ -255,24 +255,35 @@ BASE = [10.0, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6, 10.7, 10.8, 10.9]
 
 
 @pytest.mark.parametrize(
-    ("shifts", "best"),
+    ("shifts", "best", "alike"),
     [
-        ((0.0, 0.05, -0.05), []),  # the same code three times
-        ((0.0, -4.0, -4.05), ["-O2", "-O3"]),  # both beat the first, neither the other
-        ((0.0, -4.0, -6.0), ["-O3"]),
-        ((0.0, 3.0, 0.05), ["-O1", "-O3"]),
+        ((0.0, 0.05, -0.05), [], "-O1, -O2 and -O3"),  # the same code three times
+        ((0.0, -4.0, -4.05), ["-O2", "-O3"], "-O2 and -O3"),  # neither beats the other
+        ((0.0, -4.0, -6.0), ["-O3"], ""),
+        ((0.0, 3.0, 0.05), ["-O1", "-O3"], "-O1 and -O3"),
     ],
 )
 def test_of_noisy_settings_those_are_best_that_cannot_be_told_from_the_least(
-    shifts: tuple[float, ...], best: list[str]
+    shifts: tuple[float, ...], best: list[str], alike: str
 ) -> None:
     rows = [
         row | {"Flags": flags}
         for flags, shift in zip(("-O1", "-O2", "-O3"), shifts, strict=True)
         for row in timed(*(us + shift for us in BASE))
     ]
-    lines = answer(Report(rows, {}, {})).splitlines()[1:4]
-    assert [line.split()[1] for line in lines if line.endswith("best")] == best
+    lines = answer(Report(rows, {}, {})).splitlines()
+    assert [line.split()[1] for line in lines[1:4] if line.endswith("best")] == best
+    told = [line for line in lines if line.endswith(" cannot be told apart.")]
+    assert told == ([f"fir: {alike} cannot be told apart."] if alike else [])
+
+
+def test_a_ratio_has_the_spread_of_both_medians() -> None:
+    first = [timed(us)[0] | {"Flags": "-O0"} for us in (9.0, 9.5, 10.0, 10.5, 11.0)]
+    second = [timed(us)[0] | {"Flags": "-O2"} for us in (4.8, 4.9, 5.0, 5.1, 5.2)]
+    lines = answer(Report([*first, *second], {}, {})).splitlines()
+    # Quartiles 9.5 and 10.5 of 10, 4.9 and 5.1 of 5: 0.5 * sqrt(0.05^2 + 0.02^2) = 0.0269.
+    assert lines[1].split()[-1] == "1.00"
+    assert "0.50 ± 0.027" in lines[2]
 
 
 def test_with_one_sample_each_no_setting_is_best() -> None:

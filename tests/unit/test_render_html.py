@@ -277,14 +277,14 @@ def test_a_sweep_is_relative_to_its_first_setting_and_grouped_by_function() -> N
         ("f", "-Os"),
         ("g", "-O2"),
     ]
-    told = [(g["metrics"]["0"]["ratio"], g["metrics"]["0"]["best"]) for g in groups]
-    assert told == [(1, False), (0.4, True), (1.2, False), (1, False), (1, False), (0, True)]
+    told = [g["metrics"]["0"]["relative"] for g in groups]
+    assert told == ["1.00", "0.40 best", "1.20", "1.00", "1.00", "0.00 best"]
 
 
 def test_what_is_no_sweep_has_no_relations() -> None:
     (group,) = view_of(sample(cycles=4, Flags="-O2"))["groups"]
     assert "function" not in group
-    assert "ratio" not in group["metrics"]["0"]
+    assert "relative" not in group["metrics"]["0"]
 
 
 def test_of_samples_in_two_modes_the_view_names_both_and_no_outliers() -> None:

@@ -31,8 +31,9 @@ def test_the_answer_comes_first_and_a_table_a_device_with_all_metrics_is_folded_
     assert render_markdown(Report(rows, {}, {"Number": 2}, EXTRA)) == (
         "### 2 functions on `q` (simulated clock, no wall time, emulated)\n\n| Name | "
         "instructions | Spread |\n| :-- | --: | --: |\n| `crc` | 10 | exact |\n| `fir` | 40.25 | "
-        "± 0.12 |\n\nMedians per call of 2 samples on q.\n\n- ⚠️ `fir` on `q`, `instructions`: 2 "
-        "samples are too few: with this many in each of two runs, the rank test cannot give a p "
+        "± 0.12 |\n\nMedians per call of 1 to 2 samples on q.\n\n"
+        "- ⚠️ `fir` on `q`, `instructions`: 2 samples are too few: with this many in each of two "
+        "runs, the rank test cannot give a p "
         "below 0.33. Take at least 10: --repeat 10.\n\n<details><summary>All "
         "metrics</summary>\n\n**`q`** (simulated clock, no wall time, emulated)\n\n| Name | "
         "`Percent` | `instructions` | Samples |\n| :-- | --: | --: | --: |\n| `fir` | 88.95 | "

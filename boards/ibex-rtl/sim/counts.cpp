@@ -17,9 +17,9 @@ constexpr uint32_t kEngineEnd = kEngine + 0x68u;
 constexpr uint32_t kEngineWords = 256; /* of a row, at most; otherwise no job starts */
 
 constexpr const char *kNames =
-    "# what address cycles instructions data-waits instruction-waits "
+    "# what address cycles instructions data-waits instruction-waits multiply-waits divide-waits "
     "loads stores jumps branches branches-taken compressed "
-    "multiply-waits divide-waits jobs busy read-stalls write-stalls macs\n";
+    "jobs busy read-stalls write-stalls macs\n";
 
 uint32_t opcode(uint32_t insn) {
     return insn & 0x7fu;
@@ -31,6 +31,11 @@ bool reads_counter(uint32_t insn) {
 }
 
 } // namespace
+
+std::unique_ptr<Watcher> open_marks(const std::string &path, std::vector<uint32_t> entries,
+                                    std::vector<std::pair<uint32_t, uint32_t>> stops) {
+    return std::make_unique<Counts>(path, std::move(entries), std::move(stops));
+}
 
 Counts::Counts(const std::string &path, std::vector<uint32_t> entries,
                std::vector<std::pair<uint32_t, uint32_t>> stops)
@@ -79,8 +84,8 @@ void Counts::arrived(uint32_t pc) {
 }
 
 void Counts::marks(const Vsoc &soc) {
-    if (soc.id_valid_o && soc.id_done_o && reads_counter(soc.id_insn_o)) {
-        write("csr", soc.id_insn_o >> 20, nullptr);
+    if (soc.busy_o && soc.done_o && reads_counter(soc.insn_o)) {
+        write("csr", soc.insn_o >> 20, nullptr);
     }
     if (soc.cpu_gnt_o && !soc.cpu_we_o && soc.cpu_addr_o >= kEngineCounters &&
         soc.cpu_addr_o < kEngineEnd) {
@@ -89,38 +94,36 @@ void Counts::marks(const Vsoc &soc) {
 }
 
 void Counts::core(const Vsoc &soc) {
-    uint32_t insn = soc.id_insn_o;
-    waits_.cycle(soc);
+    uint32_t insn = soc.insn_o;
     count_[CYCLES]++;
-    count_[INSTRUCTION_WAITS] += waits_.fetch;
-    count_[DATA_WAITS] += waits_.data;
-    count_[MULTIPLY_WAITS] += waits_.multiply;
-    count_[DIVIDE_WAITS] += waits_.divide;
-    if (!soc.id_valid_o || !soc.id_done_o) {
+    for (int event = 0; event < 4; event++) {
+        count_[DATA_WAITS + event] += soc.event_o >> event & 1u;
+    }
+    if (!soc.busy_o || !soc.done_o) {
         return;
     }
     count_[INSTRUCTIONS]++;
-    count_[COMPRESSED] += soc.id_compressed_o;
+    count_[COMPRESSED] += soc.compressed_o;
     count_[LOADS] += opcode(insn) == 0x03u; /* once for a misaligned one, too: the bus has two */
     count_[STORES] += opcode(insn) == 0x23u;
     count_[JUMPS] += opcode(insn) == 0x6fu || opcode(insn) == 0x67u;
     if (opcode(insn) == 0x63u) {
         count_[BRANCHES]++;
         after_branch_ = true;
-        fall_through_ = soc.id_pc_o + (soc.id_compressed_o ? 2u : 4u);
+        fall_through_ = soc.pc_o + (soc.compressed_o ? 2u : 4u);
     }
 }
 
 void Counts::engine(const Vsoc &soc) {
     bool busy = rows_left_ != 0;
     count_[BUSY] += busy;
-    if (soc.engine_req_o && !soc.engine_gnt_o) {
-        count_[soc.engine_we_o ? WRITE_STALLS : READ_STALLS]++;
+    if (soc.dma_req_o && !soc.dma_gnt_o) {
+        count_[soc.dma_we_o ? WRITE_STALLS : READ_STALLS]++;
     }
-    if (soc.engine_rvalid_o && ++words_ > length_ / 4u) { /* the vector comes first */
+    if (soc.dma_rvalid_o && ++words_ > length_ / 4u) { /* the vector comes first */
         count_[MACS] += 4;
     }
-    if (soc.engine_gnt_o && soc.engine_we_o && --rows_left_ == 0) {
+    if (soc.dma_gnt_o && soc.dma_we_o && --rows_left_ == 0) {
         count_[JOBS]++;
     }
     if (!busy && soc.cpu_gnt_o && soc.cpu_we_o) {
@@ -133,17 +136,17 @@ void Counts::engine(const Vsoc &soc) {
             words_ = 0;
         }
     }
-    if (soc.engine_err_o) {
+    if (soc.dma_err_o) {
         rows_left_ = 0;
     }
 }
 
 void Counts::cycle(const Vsoc &soc) {
-    if (soc.id_valid_o && !in_id_) {
-        arrived(soc.id_pc_o);
+    if (soc.busy_o && !in_id_) {
+        arrived(soc.pc_o);
     }
     marks(soc);
     core(soc);
-    in_id_ = soc.id_valid_o && !soc.id_done_o;
+    in_id_ = soc.busy_o && !soc.done_o;
     engine(soc);
 }

@@ -18,36 +18,33 @@
 #include <utility>
 #include <vector>
 
-#include "waits.h"
+#include "watcher.h"
 
-class Vsoc;
-
-class Counts {
+class Counts : public Watcher {
   public:
     /* Throws std::runtime_error if the file cannot be written. */
     Counts(const std::string &path, std::vector<uint32_t> entries,
            std::vector<std::pair<uint32_t, uint32_t>> stops);
-    ~Counts();
+    ~Counts() override;
     Counts(const Counts &) = delete;
     Counts &operator=(const Counts &) = delete;
 
-    /* Look at the signals as they are before a rising edge. */
-    void cycle(const Vsoc &soc);
+    void cycle(const Vsoc &soc) override;
 
   private:
     enum Event {
         CYCLES,
         INSTRUCTIONS,
-        DATA_WAITS,
+        DATA_WAITS, /* this and the next three: the events of rtl/core.sv, in their order */
         INSTRUCTION_WAITS,
+        MULTIPLY_WAITS,
+        DIVIDE_WAITS,
         LOADS,
         STORES,
         JUMPS,
         BRANCHES,
         BRANCHES_TAKEN,
         COMPRESSED,
-        MULTIPLY_WAITS,
-        DIVIDE_WAITS,
         JOBS,
         BUSY,
         READ_STALLS,
@@ -66,7 +63,6 @@ class Counts {
     std::vector<uint32_t> entries_;
     std::vector<std::pair<uint32_t, uint32_t>> stops_;
     uint64_t count_[EVENTS] = {};
-    Waits waits_;
     bool in_id_ = false; /* the instruction in ID has been seen there before */
     bool after_branch_ = false;
     uint32_t fall_through_ = 0;        /* of that branch */

@@ -9,10 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bp_posix.h"
+
 /* 0 leaves out keys and libcrypto: the agent then serves this machine only. With 1, libcrypto is
  * loaded when a key is given, so the agent builds and runs without it. */
 #ifndef BP_POSIX_KEYS
-#define BP_POSIX_KEYS 1
+#define BP_POSIX_KEYS !BP_POSIX_STATIC
 #endif
 
 #define BP_KEY_MIN 16u

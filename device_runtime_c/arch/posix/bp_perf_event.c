@@ -69,6 +69,7 @@ bool bp_perf_event_parse(bp_perf_event_t *out, const char *text) {
     *out = (bp_perf_event_t){.told.status = BP_COUNTER_OK};
     snprintf(copy, sizeof copy, "%s", text);
     strcpy(out->told.text, copy);
+    (void)bp_perf_name_of_papi(copy, sizeof copy);
     const char *wrong = strlen(text) >= sizeof copy ? "the event's text is too long"
                                                     : bp_perf_understand(out, copy);
     if (wrong == NULL && out->code.in_kernel && !out->kernel) {

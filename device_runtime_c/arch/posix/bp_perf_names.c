@@ -2,9 +2,12 @@
 
 #include "bp_perf_names.h"
 
+#include <ctype.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "bp_posix.h"
 
 /// Hardware and software ///
 
@@ -90,6 +93,68 @@ static bool bp_cache_find(bp_perf_code_t *out, const char *name) {
     return false;
 }
 
+/// PAPI's names, for an agent that cannot load libpapi ///
+
+#if BP_POSIX_STATIC
+
+typedef struct {
+    const char *papi;
+    const char *perf;
+} bp_preset_t;
+
+static const bp_preset_t bp_presets[] = {
+    {"PAPI_TOT_INS", "instructions"}, {"PAPI_TOT_CYC", "cycles"},
+    {"PAPI_REF_CYC", "ref-cycles"},   {"PAPI_BR_INS", "branches"},
+    {"PAPI_BR_MSP", "branch-misses"}, {"PAPI_L1_ICM", "L1-icache-load-misses"},
+};
+
+enum { BP_PRESETS = sizeof bp_presets / sizeof bp_presets[0] };
+
+static void bp_preset_at(char *name, char *description, size_t size, unsigned index) {
+    snprintf(name, size, "%s", bp_presets[index].papi);
+    snprintf(description, size, "perf's %s: this agent has no libpapi", bp_presets[index].perf);
+}
+
+/* PAPI also has the kernel's own events, as `perf::INSTRUCTIONS`. */
+bool bp_perf_name_of_papi(char *name, size_t size) {
+    static const char kernels[] = "perf::";
+    char plain[48] = "";
+    size_t length = strcspn(name, ":");
+    for (unsigned i = 0; i < BP_PRESETS; i++) {
+        if (strlen(bp_presets[i].papi) == length &&
+            strncmp(bp_presets[i].papi, name, length) == 0) {
+            char modifiers[8];
+            snprintf(modifiers, sizeof modifiers, "%s", name + length);
+            snprintf(name, size, "%s%s", bp_presets[i].perf, modifiers);
+            return true;
+        }
+    }
+    if (strncmp(name, kernels, sizeof kernels - 1) != 0) {
+        return false;
+    }
+    snprintf(plain, sizeof plain, "%s", name + sizeof kernels - 1);
+    for (char *letter = plain; *letter != 0; letter++) {
+        *letter = (char)tolower((unsigned char)*letter);
+    }
+    snprintf(name, size, "%s", plain);
+    return true;
+}
+
+#else
+
+enum { BP_PRESETS = 0 };
+
+static void bp_preset_at(char *name, char *description, size_t size, unsigned index) {
+    (void)name, (void)description, (void)size, (void)index;
+}
+
+bool bp_perf_name_of_papi(char *name, size_t size) {
+    (void)name, (void)size;
+    return false;
+}
+
+#endif
+
 /// All generic events ///
 
 bool bp_perf_name_find(bp_perf_code_t *out, const char *name) {
@@ -107,7 +172,7 @@ bool bp_perf_name_find(bp_perf_code_t *out, const char *name) {
 }
 
 unsigned bp_perf_name_count(void) {
-    return BP_PERF_NAMES + BP_CACHE_EVENTS;
+    return BP_PERF_NAMES + BP_CACHE_EVENTS + BP_PRESETS;
 }
 
 void bp_perf_name_at(char *name, char *description, size_t size, unsigned index) {
@@ -117,6 +182,10 @@ void bp_perf_name_at(char *name, char *description, size_t size, unsigned index)
         return;
     }
     index -= BP_PERF_NAMES;
+    if (index >= BP_CACHE_EVENTS) {
+        bp_preset_at(name, description, size, index - BP_CACHE_EVENTS);
+        return;
+    }
     bp_cache_name(name, size, index);
     snprintf(description, size, "%s: %s", bp_caches[index / 6],
              bp_cache_words[index % 6 / 2][index % 2]);

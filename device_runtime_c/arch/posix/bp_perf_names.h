@@ -21,6 +21,10 @@ typedef struct {
 /* Find a generic event. */
 bool bp_perf_name_find(bp_perf_code_t *out, const char *name);
 
+/* If `name`, with room for `size` bytes, is PAPI's name of a generic event, replace it by perf's.
+ * Always false where libpapi can be loaded. */
+bool bp_perf_name_of_papi(char *name, size_t size);
+
 unsigned bp_perf_name_count(void);
 
 /* Write name and description of generic event `index`, with room for `size` bytes each. */

@@ -100,6 +100,21 @@ int bp_posix_open_pty(void) {
     return BP_POSIX_OK;
 }
 
+int bp_posix_open_tty(const char *path) {
+    struct termios mode;
+    int fd = open(path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || tcgetattr(fd, &mode) != 0) {
+        return bp_posix_refuse(path);
+    }
+    cfmakeraw(&mode);
+    if (tcsetattr(fd, TCSAFLUSH, &mode) != 0) { /* nor what came before */
+        return bp_posix_refuse(path);
+    }
+    bp_posix_begin(fd, 0);
+    bp_posix.is_tty = true;
+    return BP_POSIX_OK;
+}
+
 void bp_posix_use_socket(int fd) {
     bp_posix.door = BP_POSIX_NONE;
     bp_posix_begin(fd, 0);

@@ -2,13 +2,18 @@
 /* A byte stream over a file descriptor, for boards that are programs of a POSIX system.
  *
  * bp_posix.c defines everything in bp_port.h. The board's port.c only chooses the line: it calls
- * one of the first three functions below before bp_init. A process has one line and one thread. */
+ * one of the first four functions below before bp_init. A process has one line and one thread. */
 
 #ifndef BP_POSIX_H
 #define BP_POSIX_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* 1 if the program is linked statically: it loads no libraries, and libc is a part of its image. */
+#ifndef BP_POSIX_STATIC
+#define BP_POSIX_STATIC 0
+#endif
 
 /* What the functions below return, fit for exit(). */
 enum bp_posix_exit {
@@ -26,6 +31,9 @@ int bp_posix_open_tcp(const char *address, const char *key_file);
 /* Open a pseudo-terminal in raw mode. Prints `listening on /dev/pts/N` to stdout. Hosts may open
  * and close it any number of times. */
 int bp_posix_open_pty(void);
+
+/* Use the terminal at `path`, in raw mode: a console or a serial port, at the rate that it has. */
+int bp_posix_open_tty(const char *path);
 
 /* Use a connected socket. The caller closes it. */
 void bp_posix_use_socket(int fd);

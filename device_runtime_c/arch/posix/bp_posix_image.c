@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <ucontext.h>
 
+#include "bp_posix.h"
+
 #define BP_POSIX_FRAMES 64
 
 /// Finding the image ///
@@ -114,14 +116,36 @@ static uintptr_t bp_caller_of_nothing(const void *context) {
 
 /// The program counter ///
 
+#if BP_POSIX_STATIC
+
+/* libc is in the image, behind the agent and the functions: its object with __libc_start_main is
+ * the first that a linker takes. Only abort is before them, with code that rarely runs. */
+extern const char bp_libc_begin[] __asm__("__libc_start_main");
+extern const char bp_abort[] __asm__("abort");
+extern const char bp_main[] __asm__("main");
+
+static bool bp_in_libc(uintptr_t address) {
+    return address >= (uintptr_t)bp_libc_begin ||
+           (address >= (uintptr_t)bp_abort && address < (uintptr_t)bp_main);
+}
+
+#else
+
+static bool bp_in_libc(uintptr_t address) {
+    (void)address;
+    return false;
+}
+
+#endif
+
 static bool bp_in_image(const bp_posix_image_t *image, uintptr_t address) {
-    return address >= image->text && address < image->text_end;
+    return address >= image->text && address < image->text_end && !bp_in_libc(address);
 }
 
 /* The call that returns to `address`: the address of its last byte, since the next line of the
  * source may begin at `address`. */
 static uint64_t bp_call_before(const bp_posix_image_t *image, uintptr_t address) {
-    return bp_in_image(image, address) ? address - 1 - image->bias : 0;
+    return bp_in_image(image, address - 1) ? address - 1 - image->bias : 0;
 }
 
 uint64_t bp_posix_pc(const bp_posix_image_t *image, const void *context, uintptr_t pc) {

@@ -220,7 +220,7 @@ typedef struct {
 } bp_collector_t;
 
 #if BP_CFG_OPEN_WINDOWS
-enum { BP_SELECT_MOST = 4 };
+enum { BP_SELECT_MOST = 8 };
 
 /* What bp_select_slots needs from a collector whose events are numbers. */
 typedef struct {

@@ -1097,4 +1097,65 @@ static inline void bp_interrupts_skip(void *state, const void *part) {
     s->ticks_start = (uint64_t)(s->ticks_start + (p->ticks_stop - p->ticks_start));
 }
 
+/// rtl_events, version 1 ///
+
+#define BP_RTL_EVENTS_LEN 128u
+#define BP_RTL_EVENTS_SCHEMA 17u
+#define BP_RTL_EVENTS_VERSION 1u
+#define BP_RTL_EVENTS_CRC 0xdd503067u
+
+typedef struct {
+    uint64_t slot0_start; /* events */
+    uint64_t slot1_start; /* events */
+    uint64_t slot2_start; /* events */
+    uint64_t slot3_start; /* events */
+    uint64_t slot4_start; /* events */
+    uint64_t slot5_start; /* events */
+    uint64_t slot6_start; /* events */
+    uint64_t slot7_start; /* events */
+    uint64_t slot0_stop; /* events */
+    uint64_t slot1_stop; /* events */
+    uint64_t slot2_stop; /* events */
+    uint64_t slot3_stop; /* events */
+    uint64_t slot4_stop; /* events */
+    uint64_t slot5_stop; /* events */
+    uint64_t slot6_stop; /* events */
+    uint64_t slot7_stop; /* events */
+} bp_rtl_events_t;
+
+/* Writes the struct's fields in wire order; exactly BP_RTL_EVENTS_LEN bytes. */
+static inline uint8_t *bp_rtl_events_put(uint8_t *out, const bp_rtl_events_t *in) {
+    out = bp_put_u64(out, in->slot0_start);
+    out = bp_put_u64(out, in->slot1_start);
+    out = bp_put_u64(out, in->slot2_start);
+    out = bp_put_u64(out, in->slot3_start);
+    out = bp_put_u64(out, in->slot4_start);
+    out = bp_put_u64(out, in->slot5_start);
+    out = bp_put_u64(out, in->slot6_start);
+    out = bp_put_u64(out, in->slot7_start);
+    out = bp_put_u64(out, in->slot0_stop);
+    out = bp_put_u64(out, in->slot1_stop);
+    out = bp_put_u64(out, in->slot2_stop);
+    out = bp_put_u64(out, in->slot3_stop);
+    out = bp_put_u64(out, in->slot4_stop);
+    out = bp_put_u64(out, in->slot5_stop);
+    out = bp_put_u64(out, in->slot6_stop);
+    out = bp_put_u64(out, in->slot7_stop);
+    return out;
+}
+
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_rtl_events_skip(void *state, const void *part) {
+    bp_rtl_events_t *s = (bp_rtl_events_t *)state;
+    const bp_rtl_events_t *p = (const bp_rtl_events_t *)part;
+    s->slot0_start = (uint64_t)(s->slot0_start + (p->slot0_stop - p->slot0_start));
+    s->slot1_start = (uint64_t)(s->slot1_start + (p->slot1_stop - p->slot1_start));
+    s->slot2_start = (uint64_t)(s->slot2_start + (p->slot2_stop - p->slot2_start));
+    s->slot3_start = (uint64_t)(s->slot3_start + (p->slot3_stop - p->slot3_start));
+    s->slot4_start = (uint64_t)(s->slot4_start + (p->slot4_stop - p->slot4_start));
+    s->slot5_start = (uint64_t)(s->slot5_start + (p->slot5_stop - p->slot5_start));
+    s->slot6_start = (uint64_t)(s->slot6_start + (p->slot6_stop - p->slot6_start));
+    s->slot7_start = (uint64_t)(s->slot7_start + (p->slot7_stop - p->slot7_start));
+}
+
 #endif

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import errno
 import os
-import pwd
 import re
 import stat
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from boardprof.base.errors import BoardprofError, BuildError, StorageError, UsageError
+
+try:
+    import pwd
+except ModuleNotFoundError:  # not a POSIX system: nothing tells whose a file is
+    pwd = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +30,9 @@ _OPEN_FILES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 _LONGEST = 1 << 31
 _LONGEST_TEXT = 1 << 24
+
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the writer of a pipe
+_BINARY = getattr(os, "O_BINARY", 0)
 
 _FOR_EVERYBODY = stat.S_ISVTX | stat.S_IWOTH
 
@@ -65,7 +72,7 @@ def open_file(file: str | os.PathLike[str]) -> IO[bytes]:
         OSError: also if it is something else, which may never end.
     """
     name = os.fspath(file)
-    handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
+    handle = os.open(name, os.O_RDONLY | _NO_WAIT | _BINARY)
     try:
         mode = os.fstat(handle).st_mode
         if stat.S_ISDIR(mode):
@@ -110,6 +117,8 @@ def read_short_text(file: str | os.PathLike[str]) -> str:
 
 def our_users() -> set[int]:
     """Return root, this process's user, and who became root by sudo."""
+    if pwd is None:
+        return {0}  # what each file's owner is said to be
     user = os.geteuid()
     sudo = os.environ.get("SUDO_UID", "") if user == 0 else ""
     return {0, user, *([int(sudo)] if sudo.isascii() and sudo.isdigit() else [])}
@@ -121,7 +130,7 @@ def check_owner(path: Path, hint: str = "name a place in a folder of your own") 
     It could be a link to a file of ours, or be replaced while it is used. The kernel has such
     rules for links and files that are opened (proc_sys_fs(5)), not for those that are replaced.
     """
-    for place in dict.fromkeys((path.absolute(), _real(path))):
+    for place in dict.fromkeys((path.absolute(), _real(path))) if pwd is not None else ():
         for part in (place, *place.parents[:-1]):
             try:
                 owner, around = part.lstat().st_uid, part.parent.stat()
@@ -255,7 +264,7 @@ def home_folder() -> Path:
     """Return the user's home folder; an empty ``HOME`` is as an unset one."""
     from pathlib import Path
 
-    if os.environ.get("HOME"):
+    if os.environ.get("HOME") or pwd is None:
         return Path.home()
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)

@@ -7,7 +7,6 @@ See proc(5). Processes of other users may not be visible.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import platform
@@ -21,13 +20,27 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from boardprof.base.errors import BusyError
+from boardprof.base.errors import BusyError, UsageError
 from boardprof.base.files import make_private
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
 
 _PTY = r"/dev/pts/(\d+)"
 _LOOPBACK = ("localhost", "::1")
 
 _POLL_S = 0.02
+
+
+def needs_posix(what: str) -> None:
+    """Refuse what only a POSIX system can do, by its name."""
+    if fcntl is None:
+        raise UsageError(
+            f"{what} needs a POSIX system, such as Linux, and this is none.",
+            hint="measure on a board at a port (-p PORT), or use WSL or a container",
+        )
 
 
 def lock_within(
@@ -36,7 +49,10 @@ def lock_within(
     """Lock an open file until it is closed; False if another process has it at the timeout.
 
     Anybody who can read a file can lock it. A lock of users who cannot write it does not count.
+    Without POSIX, nothing is locked.
     """
+    if fcntl is None:
+        return True
     deadline = time.monotonic() + timeout_s
     has_waited = was_reader = False
     while True:
@@ -83,9 +99,12 @@ def leased(
     folder: Path, what: str, timeout_s: float, *, hint: str = "wait for its end"
 ) -> Iterator[None]:
     """Hold the lease of a port or a board's name; the kernel releases it if this process dies."""
+    if fcntl is None:
+        yield
+        return
     make_private(folder)
     file = folder / hashlib.sha256(what.encode()).hexdigest()[:16]
-    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not lock_within(handle, timeout_s):
             holder = _lease_text(os.pread(handle, 64, 0))[0] or "another process"
@@ -109,7 +128,7 @@ def locked_folder(folder: Path, timeout_s: float, what: str) -> Iterator[None]:
     folders, as some on networks, goes without.
     """
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(folder, os.O_RDONLY)
     except OSError:  # writing the file will say why
         yield
         return

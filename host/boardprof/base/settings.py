@@ -18,7 +18,6 @@ The user's file may also have ``trusted``: folders whose project file is read wh
 from __future__ import annotations
 
 import os
-import pwd
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -231,6 +230,8 @@ def _is_trusted(file: Path, trusted: Sequence[str]) -> bool:
 
 
 def _name(uid: int) -> str:
+    import pwd  # here, since only POSIX has users with numbers
+
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -56,6 +56,9 @@ _WALL_S = 30.0
 """Longest wall time of a call on an emulated board."""
 
 _HELLO_TIMEOUT_S = 10.0
+_BOOT_S = 60.0
+"""Longest time until Linux has started in a virtual machine, in seconds."""
+
 _ASK_S = 2.0
 _LONGEST_S = 1e6
 """Upper limit of timeouts, in seconds; some system calls do not accept longer ones."""
@@ -172,7 +175,7 @@ def open_board(
                 f"{_LONGEST_S:,.0f}."
             )
     if is_started:  # loading an image and booting take time, even if calls must be short
-        hello_s = max(hello_s, _HELLO_TIMEOUT_S)
+        hello_s = max(hello_s, _HELLO_TIMEOUT_S if spec.launch.guest is None else _BOOT_S)
     transport, image = open_line(spec, connection, image=image, timeout_s=hello_s)
     board = attach(
         spec,
@@ -249,7 +252,8 @@ def attach(
             # The board has answered, so its process has its final program. Earlier, the command
             # line of an emulator that is just being started may be empty.
             port = connection.port
-            spec = spec.played_by(commands_behind(port) if port is not None else ())
+            known = getattr(transport, "commands", ())
+            spec = spec.played_by((*known, *(commands_behind(port) if port is not None else ())))
         else:
             clock = replace(spec.clock, kind=connection.clock, emulated=False, given=True)
             spec = replace(spec, clock=clock)
@@ -259,7 +263,7 @@ def attach(
         if image is not None:
             board.set_image(
                 Path(image),
-                is_of_this_host=is_started and spec.build.arch == "posix",
+                is_of_this_host=is_started and spec.runs_here,
                 built=built,
                 on_note=connection.on_note,
             )
@@ -355,17 +359,23 @@ def open_line(
     """Open the line to a board, or start it, without sending anything; also return its image."""
     # ``timeout_s`` is the longest time to start the board or to connect, and then for the key.
     connection = _with_port(spec, connection)
+    starts = connection.port is None
     if connection.port is None:
         check_startable(spec, connection)
-        if image is None:
-            from boardprof.target.build.builder import build  # later: it takes time to import
+    elif spec.name and connection.port.startswith("ssh://"):
+        from boardprof.wire.transport.ssh import takes_image
 
-            image = build(spec).image
+        starts = takes_image(connection.port)
+    if starts and image is None:
+        from boardprof.target.build.builder import build  # later: it takes time to import
+
+        image = build(spec).image
     path = None if image is None else Path(image)
     if path is not None:
         check_image(path, spec, _all_boards())
     if connection.port is not None:
-        return open_port(spec.at_port(), connection.port, connection, timeout_s), path
+        port = connection.port
+        return open_port(spec.at_port(), port, connection, timeout_s, path), path
     assert path is not None
     return start_board(spec, path, timeout_s, connection.on_note), path
 

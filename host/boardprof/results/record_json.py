@@ -61,7 +61,7 @@ _KEYS: Final[Mapping[type, str]] = {
     SampleRecord: "raw wraps? estimated? ambiguous? blobs",
     ProfileTables: (
         "function board columns exact state failure recorder total counted symbols totals paths "
-        "calls frames instructions counts sources newer? sampled?"
+        "calls frames instructions counts sources newer? sampled? modelled? unmodelled?"
     ),
 }
 """The keys of a type, if not all of its attributes.

@@ -11,7 +11,7 @@ from boardprof.base.formula import names_in
 from boardprof.base.metrics import raw_of
 from boardprof.results.record import NO_RECORD, Device, MeasurementRecord, SourcePlace
 from boardprof.results.report.calls import DURATION
-from boardprof.results.report.profile import Profile
+from boardprof.results.report.profile import MODELLED, Profile
 from boardprof.results.report.report import Report
 
 _CPU_CLOCK = "cycles"
@@ -158,7 +158,7 @@ class RowOrigins:
             cold=dict(_cold(measurement)) if board == key.device else {},
             overheads=dict(_overheads(measurement)),
             course=_course(measurement),
-            counters=frozenset([*names, *_computed(measurement, rates)]),
+            counters=frozenset([*names, *_computed(measurement, rates), *MODELLED]),
             measurement=measurement,
             inputs=_inputs(chosen),
             doubts=tuple(f.text for each in chosen for f in each.findings if f.spoils),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.comparison import Comparison, Difference, place_in
 from boardprof.results.comparison.difference import difference
 from boardprof.results.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
+from boardprof.results.report.profile import CORE_CYCLES, MODELLED
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
@@ -29,12 +31,14 @@ class Relative(NamedTuple):
     """
 
     ratio: float
+    spread: float  # of the ratio, by those of both medians; 0.0 if both are exact
     is_best: bool
 
     @property
     def text(self) -> str:
-        """Such as ``0.42 best``."""
-        return f"{self.ratio:.2f}{' best' if self.is_best else ''}"
+        """Such as ``0.42 ± 0.03 best``."""
+        spread = f" ± {self.spread:.2g}" if self.spread else ""
+        return f"{self.ratio:.2f}{spread}{' best' if self.is_best else ''}"
 
 
 def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
@@ -43,10 +47,14 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
         return None
     least = min(settings, key=lambda each: each.summary.median)
     verdicts = [difference(least.key, least, each, FALSE_ALARMS).verdict for each in settings]
-    return [
-        Relative(each.summary.median / first, "worse" in verdicts and verdict in _AS_GOOD)
-        for each, verdict in zip(settings, verdicts, strict=True)
-    ]
+    shares = [_half_range(each) / float(each.summary.median or 1) for each in settings]
+    found = []
+    for each, verdict, share in zip(settings, verdicts, shares, strict=True):
+        ratio = each.summary.median / first
+        # Relative errors of independent values add up in quadrature.
+        spread = 0.0 if each is settings[0] else float(ratio) * math.hypot(share, shares[0])
+        found.append(Relative(ratio, spread, "worse" in verdicts and verdict in _AS_GOOD))
+    return found
 
 
 _AS_GOOD: Final = ("same", "noise", "within overhead", "too few samples")
@@ -60,19 +68,20 @@ def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
     return found
 
 
-_LEADING: Final = (DURATION, "cycles", "instructions", "ticks")
+_LEADING: Final = (DURATION, "cycles", "instructions", CORE_CYCLES, "ticks")
 """Metrics of a call to show if the board has them; ticks only if there is no other one."""
 
 JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
 """The metric for certainty and change: the first available one."""
 
-_BESIDE: Final = LEVELS | SHARES
+_BESIDE: Final = LEVELS | SHARES | {*MODELLED}
 _DOUBTS: Final = ("Missing", "Wrong output", "Note", "Results differ")
 _DOUBTS_OF_BOARDS: Final = (
     *(
         " stack unknown",
         " warning",
         " probes",
+        f" {CORE_CYCLES}",
         " estimated",
         " of several runs",
         " interrupts",
@@ -166,7 +175,13 @@ class _Row:
     def value(self, metric: str) -> str:
         """Return the median per call; "" if absent."""
         found = self.all.get(metric)
-        return "" if found is None else number_text(found.summary.median, found.kind)
+        if found is None:
+            return ""
+        texts = [number_text(found.summary.median, found.kind)]
+        if metric == CORE_CYCLES:
+            bounds = (self.value(name) for name in MODELLED[1:])
+            texts.append(f"[{' to '.join(dict.fromkeys(bounds))}]")
+        return " ".join(texts)
 
 
 def answer_page(
@@ -185,6 +200,7 @@ def answer_page(
     answer = _line(rows[0], before) if len(rows) == 1 else _table(rows, before)
     return [
         answer,
+        *_alike(rows),
         *partly(report, f"{option('--csv')} prints"),
         *_without_told(doubts(report.configuration), rows),
         _origin(report, rows, name, "in the --table"),
@@ -234,14 +250,21 @@ def _certainty(group: GroupSummary) -> str:
     summary = group.summary
     if group.doubts:
         return "doubtful"
+    if group.metric in MODELLED:
+        return "modelled"
     if summary.is_exact:
         return "exact"
     if group.overhead.doubt > float(summary.median) and one_of([group.key.label]) == "call":
         return _TOO_SHORT
     if summary.n < 2:
         return "one sample"
-    half = (summary.percentiles[75] - summary.percentiles[25]) / 2
-    return f"± {number_text(float(f'{half:.2g}'), group.kind)}"
+    return f"± {number_text(float(f'{_half_range(group):.2g}'), group.kind)}"
+
+
+def _half_range(group: GroupSummary) -> float:
+    """Return half the distance between the quartiles."""
+    percentiles = group.summary.percentiles
+    return float(percentiles[75] - percentiles[25]) / 2
 
 
 def _unit(metric: str) -> str:
@@ -332,6 +355,19 @@ def _since(rows: Sequence[_Row], before: str) -> Column:
     return Column(f"Since {before}", [row.changed for row in rows], tones=tones)
 
 
+def _alike(rows: Sequence[_Row]) -> list[str]:
+    """Say which settings of a function are all best, or that none is."""
+    lines = []
+    for key, numbers in settings_of(row.key for row in rows).items():
+        found = relatives([rows[i].judged for i in numbers]) or []
+        best = [i for i, each in zip(numbers, found, strict=False) if each.is_best]
+        alike = best or (numbers if found else [])
+        if len(alike) > 1 and not all(rows[i].judged.summary.is_exact for i in alike):
+            *names, last = (rows[i].key.flags or "no flags" for i in alike)
+            lines.append(f"{key.title}: {', '.join(names)} and {last} cannot be told apart.")
+    return lines
+
+
 # -- where the numbers come from --------------------------------------------------------------
 
 
@@ -376,8 +412,9 @@ def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str
     place = f" on {boards}" if boards else ""
     one = one_of(row.key.label for row in rows)
     what = "Median" if len(rows) == 1 else f"Medians per {one}"
-    most = max(row.judged.summary.n for row in rows)
-    samples = f" of {plural(most, 'sample')}"
+    numbers = [row.judged.summary.n for row in rows]
+    least, most = min(numbers), max(numbers)
+    samples = f" of {f'{least:,} to ' if least < most else ''}{plural(most, 'sample')}"
     if one == "pass" and most == 1:  # statistics: one sample of all passes
         what, samples = "Means per pass", ""
     warmup = configuration.get("Warm-up")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Final, TypeAlias
 
@@ -24,9 +25,10 @@ from boardprof.results.comparison.profile_difference import (
     ProfileDifference,
 )
 from boardprof.results.comparison.rule import Rule, statistic
+from boardprof.results.report.profile import MODELLED
 from boardprof.results.stats.summary import Summary
 from boardprof.show.cells import number_text, plural
-from boardprof.show.layout import Page, plain, record_table
+from boardprof.show.layout import Column, Page, plain, record_table
 
 _NO_RULE = "no rule, so nothing is gated"
 _NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
@@ -81,7 +83,9 @@ def _percent_text(percent: float) -> str:
 
 
 def certainty(row: Difference) -> str:
-    """Return the certainty of a difference: exact, or p of the rank test."""
+    """Return the certainty of a difference: exact, modelled, or p of the rank test."""
+    if row.metric in MODELLED:
+        return "modelled"
     if row.is_exact:
         return "exact"
     if row.p is None:
@@ -89,10 +93,13 @@ def certainty(row: Difference) -> str:
     return "p<1e-9" if row.p < 1e-9 else f"p={row.p:.2g}"
 
 
+_BROKEN: Final = "REGRESSION"
+
+
 def _verdict_text(row: Difference, unjudged: Sequence[Unjudged] = ()) -> str:
     """Return the verdict, with a broken rule or a rule that could not judge."""
     if row.rule is not None:
-        return f"REGRESSION ({row.rule}{judged_text(row, row.rule)})"
+        return f"{_BROKEN} ({row.rule}{judged_text(row, row.rule)})"
     return f"NOT JUDGED ({unjudged[0].rule})" if unjudged else row.verdict
 
 
@@ -199,7 +206,8 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
     ]
     table: Page = []
     if cells:
-        table = [record_table(cells[0], cells, _LEFT, optional=_OPTIONAL), ""]
+        whole = record_table(cells[0], cells, _LEFT, optional=_OPTIONAL)
+        table = [replace(whole, columns=[_toned(column) for column in whole.columns]), ""]
     means = means_line(comparison)
     return [
         *table,
@@ -215,6 +223,12 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
         *unjudged_lines(comparison),
         f"Result: {headline(comparison)}",
     ]
+
+
+def _toned(column: Column) -> Column:
+    """Return a column in which a broken rule is seen at once, on a terminal with colours."""
+    tones = ["bad" if cell.startswith(_BROKEN) else "" for cell in column.cells]
+    return replace(column, tones=tones) if any(tones) else column
 
 
 def comparison_cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:

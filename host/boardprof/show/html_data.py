@@ -18,7 +18,7 @@ from boardprof.results.comparison.compare import compare, trends_of
 from boardprof.results.comparison.comparison import Comparison, Difference, mean_ratios, place_in
 from boardprof.results.comparison.profile_difference import AlignedLine, aligned_lines, plain_name
 from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, STACK
-from boardprof.results.report.profile import Profile
+from boardprof.results.report.profile import MODELLED, Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, ProfiledRow, profiles_of
 from boardprof.results.stats.groups import GroupSummary
@@ -153,7 +153,7 @@ def _add_sweep(
             found = [groups[key, metric] for key in swept if metric in rows[key]["metrics"]]
             if found[0].kind in (Count, Duration):
                 for group, each in zip(found, relatives(found) or (), strict=False):
-                    more = {"ratio": each.ratio, "best": each.is_best}
+                    more = {"relative": each.text, "best": each.is_best}
                     rows[group.key]["metrics"][metric] |= more
 
 
@@ -201,6 +201,7 @@ def _series(group: GroupSummary) -> dict[str, Any]:
         "outliers": [] if modes else list(one.outliers),
         "first": _number(one.first),
         "exact": one.is_exact,
+        "modelled": group.metric in MODELLED,
     }
     if one.minimum != one.maximum:
         series["values"] = [_number(value) for value in group.values]
@@ -256,6 +257,7 @@ def _change(each: Difference) -> dict[str, Any]:
         "change": _number(each.change),
         "p": _number(each.p),
         "exact": each.is_exact,
+        "modelled": each.metric in MODELLED,
         "verdict": each.verdict,
         "rule": None if each.rule is None else bounded(str(each.rule)),
     }
@@ -302,6 +304,7 @@ def _profile(row: ProfiledRow, before: Profile | None) -> dict[str, Any]:
     return {
         "name": bounded(row.title),
         "device": bounded(row.device),
+        "row": _key(GroupKey(row.name, row.shapes, row.flags, row.device, label=row.label)),
         "metrics": [bounded(name) for name in after.columns],
         "first": after.column(),
         "sampled": not after.exact,

@@ -321,7 +321,7 @@ def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) ->
         notes=_tag(run),
         memory=_memory(drawing, places or {}),
         tables=_section("Ranges, interrupts and tasks", tables_html(probe_run_page(run))),
-        view=inert(json.dumps(_view(drawing), separators=(",", ":"), allow_nan=False)),
+        view=inert(json.dumps(_view(run, drawing), separators=(",", ":"), allow_nan=False)),
     )
 
 
@@ -350,10 +350,13 @@ def _section(title: str, content: str) -> str:
 # -- data for the script ---------------------------------------------------------------------
 
 
-def _view(drawing: ProbeTracks) -> dict[str, Any]:
+def _view(run: ProbeRun, drawing: ProbeTracks) -> dict[str, Any]:
     """Return the page's data as plain JSON; times are differences to the one before."""
     return {
         "unit": drawing.unit,
+        "clock": " of the simulated clock"
+        if drawing.unit == "ns" and run.facts.clock_kind == "simulated"
+        else "",
         "end": drawing.end,
         "names": [bounded(name) for name in drawing.names],
         "tracks": [

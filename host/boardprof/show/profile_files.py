@@ -21,7 +21,9 @@ from boardprof import __version__
 from boardprof.base.errors import UsageError
 from boardprof.results.record_json import form_of
 from boardprof.results.report.profile import (
+    CORE_CYCLES,
     INTERRUPTS,
+    MODELLED,
     Cost,
     Frame,
     FunctionCost,
@@ -240,6 +242,7 @@ def render_profiles(profiles: Sequence[Profile]) -> str:
 def profile_json(profile: Profile) -> dict[str, Any]:
     """Return a profile as JSON values, for readers that want the result."""
     # Sampled figures have a share with a 95 % interval, and null where samples tell nothing.
+    cycles = _own_cycles(profile)
     return {
         "function": profile.function,
         "board": profile.board,
@@ -248,6 +251,11 @@ def profile_json(profile: Profile) -> dict[str, Any]:
         "exact": profile.exact,
         "complete": profile.is_complete,
         "interrupts": profile.interrupts(),
+        **(
+            {CORE_CYCLES: {**_cycles(profile.core_cycles), "modelled": profile.modelled}}
+            if profile.core_cycles
+            else {}
+        ),
         "functions": [
             {
                 "name": each.name,
@@ -257,15 +265,39 @@ def profile_json(profile: Profile) -> dict[str, Any]:
                 "total": each.total,
                 "calls": each.calls if profile.exact else None,
                 **_estimate(each),
+                **cycles.get((each.name, each.file, each.line), {}),
             }
             for each in profile.functions()
         ],
         "lines": [
-            {"file": each.file, "line": each.line, "self": each.self, **_estimate(each)}
+            {
+                "file": each.file,
+                "line": each.line,
+                "self": each.self,
+                **_estimate(each),
+                **cycles.get((each.file, each.line, each.function), {}),
+            }
             for each in profile.lines()
         ],
         "record": json.loads(form_of(Profile).text(profile)),
     }
+
+
+def _own_cycles(profile: Profile) -> dict[tuple[object, ...], dict[str, Any]]:
+    """Return the modelled core cycles of each function and line."""
+    if profile.core_cycles is None:
+        return {}
+    found: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    for name in MODELLED:
+        for function in profile.functions(name):
+            found[function.name, function.file, function.line].append(function.self)
+        for line in profile.lines(name):
+            found[line.file, line.line, line.function].append(line.self)
+    return {key: {CORE_CYCLES: _cycles(each)} for key, each in found.items()}
+
+
+def _cycles(bounds: Iterable[int]) -> dict[str, int]:
+    return dict(zip(("point", "low", "high"), bounds, strict=True))
 
 
 def _estimate(cost: FunctionCost | LineCost) -> dict[str, Any]:

@@ -5,10 +5,17 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from boardprof.base.errors import UsageError
-from boardprof.results.report.profile import Interval, LineCost, Profile
+from boardprof.results.report.profile import (
+    CORE_CYCLES,
+    MODELLED,
+    FunctionCost,
+    Interval,
+    LineCost,
+    Profile,
+)
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.show.cells import plural
@@ -21,6 +28,9 @@ _LEAST_SHARE = 0.0005
 """Less than this rounds to 0.0 %."""
 
 _INTERVAL = "95 % interval"
+
+_RANGE = "Low to high"
+"""What modelled cycles may be."""
 
 _SINGULAR = {"cycles": "cycle", "instructions": "instruction", "samples": "sample"}
 
@@ -42,11 +52,13 @@ def functions_page(profile: Profile, metric: str | None = None, most: int | None
     shown = found if most is None else found[:most]
     total = profile.sum(metric)
     own = "Self" if profile.exact else "Samples"
-    headers = ["Function", own, "Self %", _INTERVAL, "Total", "Total %", "Calls", "Where"]
+    ranges = _ranges(profile, metric, profile.functions)
+    headers = ["Function", own, _RANGE, "Self %", _INTERVAL, "Total", "Total %", "Calls", "Where"]
     rows = [
         {
             "Function": each.name,
             own: f"{each.self:,}",
+            _RANGE: ranges.get((each.name, each.file, each.line), ""),
             "Self %": _percent(each.self, total),
             _INTERVAL: interval_text(each.interval),
             "Total": "" if each.total is None else f"{each.total:,}",
@@ -60,8 +72,37 @@ def functions_page(profile: Profile, metric: str | None = None, most: int | None
     kept = [header for header in headers if header not in unknown]
     rest = len(found) - len(shown)
     left = [f"{rest} more function{'s' * (rest > 1)}: --all"] if rest else []
-    spare = ("Total %", "Where")
-    return [record_table(kept, rows, ["Where"], optional=[_INTERVAL], spare=spare), *left]
+    spare, optional = ("Total %", "Where"), (_INTERVAL, _RANGE)
+    return [record_table(kept, rows, ["Where"], optional=optional, spare=spare), *left]
+
+
+def _ranges(
+    profile: Profile,
+    metric: str | None,
+    costs: Callable[[str], Sequence[FunctionCost | LineCost]],
+) -> dict[tuple[object, ...], str]:
+    """Return what modelled cycles of functions or lines may be; empty for other metrics."""
+    if profile.columns[profile.column(metric)] != CORE_CYCLES:
+        return {}
+    low, high = ({_place_of(each): each.self for each in costs(name)} for name in MODELLED[1:])
+    return {key: range_text(low[key], high[key]) for key in low if high[key]}
+
+
+def _place_of(cost: FunctionCost | LineCost) -> tuple[object, ...]:
+    name = cost.name if isinstance(cost, FunctionCost) else cost.function
+    return name, cost.file, cost.line
+
+
+def range_text(low: int, high: int) -> str:
+    """Return what a modelled number may be; as one number if it is certain."""
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def modelled_text(profile: Profile) -> str:
+    """Return the modelled core cycles of a call: ``1,200 [1,100 to 1,400] core-cycles``."""
+    assert profile.core_cycles is not None
+    point, low, high = profile.core_cycles
+    return f"{point:,} [{range_text(low, high)}] {CORE_CYCLES}"
 
 
 def titles(rows: Sequence[ProfiledRow]) -> list[str]:
@@ -76,7 +117,10 @@ def heading(profile: Profile, metric: str | None = None, title: str | None = Non
     how = profile.sampled
     kind = "" if how is None else f" in {how.calls:,} call{'s' * (how.calls != 1)}"
     what = profile.function if title is None else title
-    return f"{what} on {profile.board}: {_count(profile.sum(metric), name)}{kind}"
+    cost = _count(profile.sum(metric), name)
+    if name in MODELLED:
+        cost = f"{modelled_text(profile) if name == CORE_CYCLES else cost}, modelled"
+    return f"{what} on {profile.board}: {cost}{kind}"
 
 
 def notes(profile: Profile, metric: str | None = None) -> list[str]:
@@ -85,10 +129,18 @@ def notes(profile: Profile, metric: str | None = None) -> list[str]:
     if not profile.is_complete:
         told.append(f"incomplete: {profile.failure or profile.state}")
     name = profile.metric if metric is None else metric
+    if profile.modelled:
+        shown = "" if name in MODELLED else f"{modelled_text(profile)}, "
+        told.append(f"{shown}modelled {profile.modelled} (docs/cycles.md)")
+    if profile.unmodelled:
+        told.append(f"{CORE_CYCLES} are unknown: {profile.unmodelled}")
     handlers = profile.interrupts(name)
     if handlers and profile.is_complete:
         verb = "is" if handlers == 1 else "are"
-        told.append(f"interrupts took {_count(handlers, name)}, which {verb} not in the total")
+        ways = ", without the core's ways in and out" if name in MODELLED else ""
+        told.append(
+            f"interrupts took {_count(handlers, name)}{ways}, which {verb} not in the total"
+        )
     if profile.newer:
         names = ", ".join(map(posixpath.basename, profile.newer))
         told.append(f"newer than the image, so lines may be others: {names}")
@@ -162,7 +214,8 @@ def lines_page(profile: Profile, metric: str | None = None) -> Page:
             names = dict.fromkeys(e.function for found in by_file[file].values() for e in found)
             page.append(f"{posixpath.basename(file) or 'no file'}: {told}, {', '.join(names)}")
         else:
-            page += [f"{file}: {told}", _listing(by_file[file], text, total)]
+            ranges = _ranges(profile, metric, profile.lines)
+            page += [f"{file}: {told}", _listing(by_file[file], text, total, ranges)]
     return page
 
 
@@ -170,11 +223,16 @@ def _sum(lines: Mapping[int, Sequence[LineCost]]) -> int:
     return sum(each.self for found in lines.values() for each in found)
 
 
-def _listing(lines: Mapping[int, Sequence[LineCost]], text: str, total: int) -> Table:
+def _listing(
+    lines: Mapping[int, Sequence[LineCost]],
+    text: str,
+    total: int,
+    ranges: Mapping[tuple[object, ...], str],
+) -> Table:
     source = text.splitlines()
     is_sampled = any(each.interval is not None for found in lines.values() for each in found)
     own = "Samples" if is_sampled else "Self"
-    headers = ["Line", own, "Self %", _INTERVAL, "Calls' cost", "Times", "Source"]
+    headers = ["Line", own, _RANGE, "Self %", _INTERVAL, "Calls' cost", "Times", "Source"]
     rows = []
     for number in _rows(lines, source):
         costs = lines.get(number, ())
@@ -184,6 +242,7 @@ def _listing(lines: Mapping[int, Sequence[LineCost]], text: str, total: int) -> 
         row = {
             "Line": f"{number}" if number > 0 else "",
             own: f"{cost:,}" if cost else "",
+            _RANGE: " | ".join(filter(None, (ranges.get(_place_of(e)) for e in costs))),
             "Self %": _percent(cost, total) if cost else "",
             _INTERVAL: " | ".join(filter(None, (interval_text(e.interval) for e in costs))),
             "Calls' cost": f"{below:,}" if below else "",
@@ -213,11 +272,12 @@ def _rows(lines: Mapping[int, object], source: Sequence[str]) -> Iterator[int]:
 def instructions_page(profile: Profile, metric: str | None = None) -> Page:
     """Return the instructions that ran, each under its line, the costliest function first."""
     column, total = profile.column(metric), profile.sum(metric)
-    costs: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+    is_modelled = profile.columns[column] == CORE_CYCLES
+    columns = [0, *([profile.column(name) for name in MODELLED] if is_modelled else [column])]
+    costs: defaultdict[int, list[int]] = defaultdict(lambda: [0] * len(columns))
     for node, number, cost in profile.counts:
         if node not in profile.in_interrupts:
-            costs[number][0] += cost[0]
-            costs[number][1] += cost[column]
+            costs[number] = [a + cost[i] for a, i in zip(costs[number], columns, strict=True)]
     order = [each.name for each in profile.functions(metric)]
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for number in sorted(costs, key=lambda each: profile.instructions[each].address):
@@ -235,7 +295,7 @@ def _instruction_table(
     profile: Profile, numbers: Sequence[int], costs: Mapping[int, Sequence[int]], total: int
 ) -> Table:
     first = "Times" if profile.exact else "Samples"
-    headers = ["Address", first, "Self", "Self %", "Instruction"]
+    headers = ["Address", first, "Self", _RANGE, "Self %", "Instruction"]
     rows: list[dict[str, str]] = []
     last = None
     for number in numbers:
@@ -248,18 +308,19 @@ def _instruction_table(
             text = f"{_place(*place)}  {said}".rstrip()
             rows.append({**dict.fromkeys(headers, ""), "Instruction": text})
         last = place
-        times, cost = costs[number]
+        times, cost, *bounds = costs[number]
         row = {
             "Address": f"{instruction.address:x}",
             first: f"{times:,}",
             "Self": f"{cost:,}",
+            _RANGE: range_text(*bounds) if bounds else "",
             "Self %": _percent(cost, total),
             "Instruction": "    " + instruction.text.replace("\t", " "),
         }
         rows.append(row)
     if len(profile.columns) == 1:  # each time costs one
         headers.remove("Self")
-    return record_table(headers, rows, ["Instruction"], cuts_last=True)
+    return record_table(headers, rows, ["Instruction"], optional=[_RANGE], cuts_last=True)
 
 
 def interval_text(interval: Interval | None) -> str:

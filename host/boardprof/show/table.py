@@ -30,6 +30,7 @@ from boardprof.results.report.calls import (
     grouped,
     one_of,
 )
+from boardprof.results.report.profile import MODELLED
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat, tvm_totals
 from boardprof.results.stats.groups import GroupSummary, left_out, summaries
@@ -195,6 +196,7 @@ def _without(columns: Collection[str], row: Row) -> Row:
 _LEFT: Final = ("Name", "Label", "Flags", "Argument Shapes", "Device", "Metric")
 _OPTIONAL: Final = ("Label", "Flags", "Argument Shapes", "Device", "Cold", "Outliers")
 _EXACT: Final = "exact"
+_MODELLED: Final = "modelled"
 _SHOWN_OUTLIERS: Final = 8
 
 _NOTES: Final = {
@@ -202,6 +204,7 @@ _NOTES: Final = {
     _EXACT: (
         "exact: no noise. The board is deterministic, or the value was found once for all samples."
     ),
+    _MODELLED: "modelled: computed from what ran; the configuration says for which core.",
     "Cold": "Cold: the very first call. The other columns do not include it.",
     "Outliers": "Outliers: samples that stand apart, by their number in the run; the first is #0.",
 }
@@ -224,10 +227,8 @@ def statistics_page(report: Report) -> Page:
         return ["There are no samples.", *notes]
     table = record_table(rows[0], rows, _LEFT, optional=_OPTIONAL)
     headers = [column.header for column in table.columns]
-    has_exact = any(row["CV"] == _EXACT for row in rows)
-    shown = [
-        text for name, text in _NOTES.items() if name in headers or (name == _EXACT and has_exact)
-    ]
+    told = {*headers, *(row["CV"] for row in rows)}
+    shown = [text for name, text in _NOTES.items() if name in told]
     legend = f"Values are per {one_of(group.key.label for group in groups)}."
     return [table, "", legend, *shown, *notes]
 
@@ -252,7 +253,7 @@ def _statistic_cells(group: GroupSummary) -> dict[str, str]:
         "Mean": text(summary.mean),
         "Max": text(summary.maximum),
         "Stddev": text(summary.stddev),
-        "CV": _cv(summary),
+        "CV": _MODELLED if group.metric in MODELLED else _cv(summary),
         **{f"p{share}": text(summary.percentiles[share]) for share in PERCENTILES},
         "Cold": text(summary.first),
         "Outliers": _outliers(summary),

@@ -13,6 +13,7 @@ from boardprof.results.comparison.comparison import row_title
 from boardprof.results.history.run import Run
 from boardprof.results.history.run_comparison import RunTrend
 from boardprof.results.report.calls import SHARES
+from boardprof.results.report.profile import MODELLED
 from boardprof.results.stats.ranks import Change
 from boardprof.show.answer import JUDGED_BY
 from boardprof.show.cells import number_text, plural
@@ -75,7 +76,13 @@ def _table(trends: Sequence[Trend]) -> Table:
     usual = [each.usual() for each in trends]
     levels = zip(trends, usual, strict=True)
     spreads = [
-        "exact" if t.is_exact else number_text(u.spread, t.kind) if u and u.runs > 1 else ""
+        "modelled"
+        if t.row.metric in MODELLED
+        else "exact"
+        if t.is_exact
+        else number_text(u.spread, t.kind)
+        if u and u.runs > 1
+        else ""
         for t, u in levels
     ]
     middles = [u.middle if u else None for u in usual]

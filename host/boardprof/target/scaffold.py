@@ -13,13 +13,14 @@ import re
 import shutil
 import tempfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from boardprof.base.errors import UsageError
-from boardprof.base.files import unwritable
+from boardprof.base.files import runtime_dir, unwritable
 from boardprof.target.descriptions.board import (
     BOARD_FILE,
     board_spec,
@@ -34,6 +35,15 @@ from boardprof_protocol.layout import Layout
 
 MARK = "CHANGE:"
 """What stands wherever the copy speaks of the other board."""
+
+MODELS = {
+    "aarch64": "qemu-cortex-a53",
+    "avr": "arduino-uno",
+    "cortex_m": "nucleo-f446re",
+    "posix": "linux",
+    "riscv": "hifive1",
+}
+"""The board to copy for a chip of an architecture: the one with the least of its own."""
 
 _KEYS = {
     "cc": "the compiler and the Debian package that contains it",
@@ -66,6 +76,8 @@ _FUNCTIONS = {
     "guard": "how to end a call that faults or hangs",
     "stack_limit": "the lowest address of the stack",
 }
+_OF_THE_CHIP = {"init", "read", "write", "ticks", "clock"}
+_INCLUDE = re.compile(r'^#include "([^"/]+)"$', re.MULTILINE)
 _DEFINITION = re.compile(r"(?:[a-z]\w*[ *]+)+bp_port_(\w+?)(?:\(.*\) \{| BP_ROM = \{| = \{)$")
 _NUMBER = re.compile(r"#define \w+ \d")
 _GENERATED = "Do not edit"
@@ -90,6 +102,8 @@ def new_board(name: str, like: str, folder: Path) -> Path:
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as scratch:
             copy = Path(scratch) / name  # the folder's name is the board's
             _copy(model.folder, copy)
+            if model.build.arch is not None:
+                _take_in(copy / "port.c", runtime_dir() / "arch" / model.build.arch)
             _mark(copy, name, model.name)
             load_board(copy)
             copy.rename(target)
@@ -108,6 +122,37 @@ def _copy(source: Path, target: Path) -> None:
             _copy(path, target / path.name)
         elif path.is_file():
             shutil.copyfile(path, target / path.name)
+
+
+def _take_in(port: Path, arch: Path) -> None:
+    """Put what a port takes from headers of several boards into the port itself."""
+    if port.is_file():
+        port.write_text("\n".join(_whole(port, arch, set())) + "\n", encoding="utf-8")
+
+
+def _whole(file: Path, arch: Path, seen: set[Path]) -> Iterator[str]:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        include = _INCLUDE.fullmatch(line)
+        header = arch / include[1] if include else None
+        if header is None or not header.is_file() or not _is_port(header):
+            yield line
+        elif header not in seen:
+            seen.add(header)
+            inner = [*_whole(header, arch, seen)]
+            # Above the guard is the licence, and how to include it.
+            guard = next(at for at, each in enumerate(inner) if each.startswith("#ifndef"))
+            end = max(at for at, each in enumerate(inner) if each.startswith("#endif"))
+            yield from inner[guard + 3 : end - 1]
+
+
+def _is_port(header: Path) -> bool:
+    """Tell whether a header has the functions of a port that each chip has in its own way."""
+    text = header.read_text(encoding="utf-8")
+    names = {found[1] for line in text.splitlines() if (found := _DEFINITION.fullmatch(line))}
+    if names & _OF_THE_CHIP:
+        return True
+    inner = (header.parent / name for name in _INCLUDE.findall(text))
+    return any(each.is_file() and _is_port(each) for each in inner)
 
 
 def _mark(copy: Path, name: str, like: str) -> None:

@@ -40,7 +40,7 @@ from boardprof.measure.board.board import OBSERVERS, HostCall, Observation, unob
 from boardprof.measure.sampling.available_metrics import is_duration, lack_text
 from boardprof.measure.sampling.board_link import ClockProbe, clock_probe
 from boardprof.results.report.calls import STACK
-from boardprof.results.report.profile import Profile
+from boardprof.results.report.profile import MODELLED, Profile
 
 if TYPE_CHECKING:
     from boardprof.measure.board.board import Board
@@ -162,7 +162,7 @@ class Recorder:
         with self._making:
             if board not in self._counters:
                 found, lacking = board.offer.split(self._metrics_of(board))
-                stack = [name for name in found if metric_called(name, [STACK])]
+                stack = [name for name in found if metric_called(name, [STACK, *MODELLED])]
                 found = tuple(name for name in found if name not in stack)
                 masks = self.settings.mask_interrupts
                 may_not = not self.settings.metrics_of(board.device.name)

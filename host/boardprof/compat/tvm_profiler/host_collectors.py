@@ -25,6 +25,9 @@ _OF_ROWS = frozenset(
 """Columns that a collector never gets: the host's time is not the board's Duration."""
 
 _COLLECTOR = "papi"
+_BY_PERF = "perf"
+"""The collector that knows PAPI's presets where the agent is static and cannot load libpapi."""
+
 _DEFAULTS = (
     "perf::CYCLES",
     "perf::STALLED-CYCLES-FRONTEND",
@@ -233,6 +236,10 @@ def _naming_collector(label: str, step: str) -> Iterator[None]:
 class PAPIMetricCollector(MetricCollector):
     """Collector of PAPI's events, on boards that have PAPI.
 
+    A static agent, such as that of linux-arm64, cannot load libpapi. There perf_event_open counts
+    six presets, and a warning says so: PAPI_TOT_INS, PAPI_TOT_CYC, PAPI_REF_CYC, PAPI_BR_INS,
+    PAPI_BR_MSP and PAPI_L1_ICM.
+
     Name, arguments and defaults are those of ``tvm.runtime.profiling``; unlike TVM's, it works over
     RPC, and defaults that a board does not have are left out with a warning::
 
@@ -292,7 +299,7 @@ class PAPIMetricCollector(MetricCollector):
             UsageError: see `metric_names`.
         """
         return {
-            board: [f"{_COLLECTOR}.{name}" for name in names]
+            board: [f"{_papi_of(board).collector.name}.{name}" for name in names]
             for board, names in self._events(boards).items()
         }
 
@@ -322,9 +329,10 @@ class PAPIMetricCollector(MetricCollector):
             return None
         collector = _papi_of(dev)
         if collector.current is not slots:
-            names = [event.removeprefix(f"{_COLLECTOR}.") for event in slots.events]
+            prefix = f"{collector.collector.name}."
+            names = [event.removeprefix(prefix) for event in slots.events]
             self._slots[id(dev)] = collector.select(names)
-        window = dev.collectors[_COLLECTOR]
+        window = dev.collectors[collector.collector.name]
         window.start()
         return window
 
@@ -352,7 +360,14 @@ class PAPIMetricCollector(MetricCollector):
             warnings.warn(
                 f"PAPI's events are named for {names}, which is not profiled.", stacklevel=2
             )
-        return {board: self.metric_names(board) for board in boards}
+        found = {board: self.metric_names(board) for board in boards}
+        for board in (each for each, names in found.items() if names):
+            if _papi_of(board).collector.name == _BY_PERF:
+                warnings.warn(
+                    f"{board.device.name} has no libpapi: perf_event_open counts PAPI's presets.",
+                    stacklevel=3,
+                )
+        return found
 
     def _wanted(self, board: Board) -> list[str] | None:
         if self._names is None:
@@ -408,8 +423,9 @@ def _name_of(device: object) -> str:
 
 
 def _papi_on(board: Board) -> Programmable | None:
-    found = (each for each in board.offer.programmable if each.collector.name == _COLLECTOR)
-    return next(found, None)
+    """Return PAPI's collector, or that of perf, which knows PAPI's presets where it is alone."""
+    by_name = {each.collector.name: each for each in board.offer.programmable}
+    return by_name.get(_COLLECTOR, by_name.get(_BY_PERF))
 
 
 def _papi_of(board: Board) -> Programmable:

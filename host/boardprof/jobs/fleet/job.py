@@ -321,7 +321,7 @@ class ResultsFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             check_owner(self.path, "name a folder of your own: --results FOLDER")
             (self.path / _REPORTS).mkdir(exist_ok=True)
-            self._handle = os.open(self._index, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._handle = os.open(self._index, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise unwritable(path, error) from error
         try:
@@ -405,7 +405,7 @@ class ResultsFolder:
 
 def _sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:

@@ -30,12 +30,18 @@ from boardprof.jobs.run.function_choice import (
 from boardprof.jobs.run.plan import ALL, Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
+from boardprof.measure.sampling.available_metrics import asks_core_cycles
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
 from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.descriptions.board import BoardSpec, check_recordable
+from boardprof.target.descriptions.board import (
+    BoardSpec,
+    board_spec,
+    check_recordable,
+    is_recordable,
+)
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
 """After these errors a board does nothing more, or has forgotten the host."""
@@ -64,7 +70,12 @@ def results(
     # If a board that was started here ends, or is ended in a call that hangs, it is started again
     # for the remaining functions.
     if plan.hotspots and not plan.sampled:
-        check_recordable(spec)
+        plan = _recordable(spec, plan, listener.on_note)
+    if plan.sampled and asks_core_cycles(plan.metrics):
+        raise UsageError(
+            "core-cycles come from an exact profile, and --sampled asks for another one.",
+            hint="leave out --sampled",
+        )
     _check_probe(plan)
     if firmware is None:
         firmware = firmware_of(spec, plan, listener)
@@ -97,6 +108,18 @@ def results(
                             listener.on_note(f"not measured on {board.device.name}: {rest}")
                         raise
                     yield error
+
+
+def _recordable(spec: BoardSpec, plan: Plan, on_note: Note) -> Plan:
+    """Return a plan without profiles for a board that has none beside one that has."""
+    try:
+        check_recordable(spec)
+    except UsageError as error:
+        if not any(is_recordable(board_spec(name)) for name in plan.boards):
+            raise
+        on_note(f"{spec.name} is measured without a profile: {error.message}")
+        return replace(plan, hotspots=False)
+    return plan
 
 
 def _check_probe(plan: Plan) -> None:
@@ -198,7 +221,7 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
             on_transfer=lambda way, *of: show(f"{what}, bytes {way}", *of),
             on_note=listener.on_note,
         )
-        if plan.hotspots:
+        if plan.hotspots and measurement.profile is None:  # core-cycles have one already
             named = plan.data.values(board.functions[name], board.memory.size)
             again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
             profile = _profile(board, name, named, again)

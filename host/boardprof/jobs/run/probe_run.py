@@ -147,8 +147,8 @@ class _SpeedLine:
             per_second = (records - self._records) / (now_s - self._looked_s)
             self._speed = f"{per_second:,.0f} events/s, "
             self._looked_s, self._records = now_s, records
-        lost = f", {dropped:,} events dropped" if dropped else ""
-        what = f"recording; {self._speed}{words * 4:,} bytes{lost}"
+        lost = f"{dropped:,} events dropped, " if dropped else ""  # first: a narrow line ends early
+        what = f"recording; {lost}{self._speed}{words * 4:,} bytes"
         show_progress(what, done, total)
 
 

@@ -36,12 +36,14 @@ from boardprof.jobs.run.expectation import Expectation, check_outputs
 from boardprof.jobs.tune.candidate import FLASH, RAM, STACK, MeasureError, MeasureResult
 from boardprof.measure.board.board import Board
 from boardprof.measure.board.functions import RemoteFunction
+from boardprof.measure.sampling.available_metrics import asks_core_cycles
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
 from boardprof.measure.sampling.measure_function import PassQueue, Rounds, paint_stack
 from boardprof.measure.sampling.placement import Placement
 from boardprof.results.record import Stack
 from boardprof.results.report.assemble import samples_of
 from boardprof.results.report.measurement import Measurement
+from boardprof.results.report.profile import CORE_CYCLES, Profile
 from boardprof.target.arguments.argument_text import ArgumentText
 from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Passing
@@ -154,6 +156,7 @@ class Measuring:
                 result=result,
                 result_type=remote.signature.result,
                 outputs=outputs,
+                profile=self._profile(remote),
             ),
             calls_before,
         )
@@ -174,6 +177,13 @@ class Measuring:
         call = arrays.call(remote, remote.info.name)  # the name that its frames have in the image
         found = paint_stack(self.board.link, call)
         return found.replace(remote.info.name, function) if isinstance(found, str) else found
+
+    def _profile(self, remote: RemoteFunction) -> Profile | None:
+        """Return the profile of a call, if its core cycles are wanted."""
+        if not asks_core_cycles(self._settings.metrics):
+            return None
+        values = _copied(remote, self._settings.arguments)
+        return self.board.hotspots(remote.info.name, *values, warmup=self._rounds.warmup)
 
     def _arrays_for(self, remote: RemoteFunction) -> _Arrays:
         """Return the placed arrays; they stay as long as the signature is the same."""
@@ -260,14 +270,17 @@ class _Arrays:
 
 def _bound(remote: RemoteFunction, values: ArgumentValues) -> Arguments:
     """Bind copies of the arguments to a function; one array given twice stays one array."""
+    return remote.bind(_copied(remote, values), {})
+
+
+def _copied(remote: RemoteFunction, values: ArgumentValues) -> list[object]:
     signature = remote.signature
     names = [name for name, _ in signature.parameters]
     copied = copy.deepcopy(values)
     given = copied if isinstance(copied, Mapping) else {}
     args = () if isinstance(copied, Mapping) else copied
     ordered = in_order(remote.info.name, signature, args, given)
-    bound = [_value(v, signature, name) for v, name in zip(ordered, names, strict=True)]
-    return remote.bind(bound, {})
+    return [_value(v, signature, name) for v, name in zip(ordered, names, strict=True)]
 
 
 def _value(value: object, signature: Signature, name: str) -> object:
@@ -319,7 +332,12 @@ def measured_result(
         found = metric_called(name, metrics)
         if found is not None:
             metrics[name] = metrics[found]
-    error = _broken(metrics, stack, wanted, limits or {})
+    profile = measurement.profile
+    unknown = {
+        STACK: stack if isinstance(stack, str) else "",
+        CORE_CYCLES: "" if profile is None else profile.unmodelled,
+    }
+    error = _broken(metrics, unknown, wanted, limits or {})
     sampled = metric_called(wanted[0], samples)
     costs = samples[sampled] if sampled else [metrics.get(wanted[0], math.inf)]
     return MeasureResult(
@@ -338,15 +356,15 @@ def measured_result(
 
 def _broken(
     metrics: Mapping[str, float],
-    stack: Stack | str | None,
+    unknown: Mapping[str, str],
     wanted: Sequence[str],
     limits: Mapping[str, float],
 ) -> BoardprofError | None:
-    """Return the error of a limit that is broken, or of a metric that is not known."""
+    """Return the error of a limit that is broken, or of a metric that is not known, and why."""
     for name in wanted:
         if name not in metrics:
-            is_stack = metric_called(name, [STACK]) is not None and isinstance(stack, str)
-            return CheckFailedError(f"{name} is not known{f': {stack}' if is_stack else ''}.")
+            why = unknown.get(metric_called(name, unknown) or "", "")
+            return CheckFailedError(f"{name} is not known{f': {why}' if why else ''}.")
     for name, limit in limits.items():
         if metrics[name] > limit:
             return CheckFailedError(f"{name} is {metrics[name]:,g}, above the limit of {limit:,g}.")

@@ -357,7 +357,7 @@ def _held(path: Path) -> _Hold | None:
     if path in _HOLDS:
         return _HOLDS[path]
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
     except OSError:
         return None
     hold = _Hold(handle)

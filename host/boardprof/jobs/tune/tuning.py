@@ -31,12 +31,16 @@ from boardprof.jobs.tune.measuring import rounds_on
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import FLAGS, Choice, Search, Space, Trial
 from boardprof.measure.connect import open_firmware
+from boardprof.measure.sampling.available_metrics import asks_core_cycles
 from boardprof.measure.sampling.measure_function import Rounds
 from boardprof.results.report.assemble import assemble, samples_of
+from boardprof.results.report.profile import CORE_CYCLES
 from boardprof.results.report.report import Report
+from boardprof.results.row_origins import profiles_of
 from boardprof.show.cells import number_text
 from boardprof.show.html import asset, filled_page, isolated, tables_html
 from boardprof.show.layout import Column, Page, Table
+from boardprof.show.profile_tables import modelled_text
 from boardprof.target.arguments.argument_text import ArgumentText
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.versions import VersionBuilder
@@ -113,7 +117,7 @@ class Subject:
         options = Space.candidate(choice).options(self.options)
         return replace(options, cflags=options.cflags.strip())
 
-    def _command(self, choice: Choice, exact: Rounds | None = None) -> str:
+    def _command(self, choice: Choice, metric: str, exact: Rounds | None = None) -> str:
         """Return the command line that measures a choice as the search does."""
         # One more call may cost more, so an exact cost needs the same number of calls.
         port, baud = self.limits.get("port"), self.limits.get("baud")
@@ -122,6 +126,7 @@ class Subject:
         words += ["--baud", str(baud)] if baud is not None else []
         words += [f"{self.path}:{self.function}", *self.values]
         words += _words(self.chosen(choice))
+        words += ["--metrics", CORE_CYCLES] if asks_core_cycles(metric) else []
         for name, default in (("warmup", None), ("repeat", None), ("number", 1)):
             value = getattr(exact, name) if exact is not None else self.limits.get(name, default)
             words += [f"--{name}", str(value)] if value != default else []
@@ -157,7 +162,7 @@ class Subject:
     def winner(self, choice: Choice, metric: str) -> Winner:
         """Build a choice as its command does, and measure it if that is possible here."""
         if not self.can_start or metric in (FLASH, RAM, STACK):
-            return Winner(self._command(choice))
+            return Winner(self._command(choice, metric))
         port, limits = self.limits.get("port"), self.limits
         connection = Connection(
             port,
@@ -178,7 +183,8 @@ class Subject:
             rounds = rounds_on(
                 board, limits.get("warmup"), limits.get("repeat"), limits.get("number", 1)
             )
-            wanted = None if board.offer.find(metric) is None else [metric]
+            is_beside = not asks_core_cycles(metric) and board.offer.find(metric) is None
+            wanted = None if is_beside else [metric]
             measurement = board.measure(
                 self.function,
                 named=named,
@@ -190,10 +196,10 @@ class Subject:
         samples = samples_of(measurement)
         name = metric_called(SHORT_NAMES.get(metric, metric), samples)
         if name is None:
-            return Winner(self._command(choice))
+            return Winner(self._command(choice, metric))
         cost = statistics.median(samples[name][: rounds.repeat])
         return Winner(
-            self._command(choice, rounds if is_exact else None),
+            self._command(choice, metric, rounds if is_exact else None),
             cost,
             samples[name][-1] if is_exact else cost,
             is_exact and rounds == Rounds(warmup=0, repeat=1, number=1),
@@ -272,6 +278,9 @@ def tuning_page(search: Search, winner: Winner | None = None) -> Page:
         lines += ["", "Measure the best one by itself:", f"  {winner.command}"]
         if winner.cost is not None and best is not None:
             lines += _costs_by_itself(goal, winner, best.metrics[goal])
+        if asks_core_cycles(goal) and winner.report is not None:
+            found = [each.profile for each in profiles_of(winner.report)]
+            lines += [f"{modelled_text(each)}, modelled {each.modelled}." for each in found]
     return lines
 
 

@@ -22,6 +22,7 @@ from boardprof.measure.board.memory import Memory
 from boardprof.measure.sampling.available_metrics import (
     ALL,
     ListedMetric,
+    asks_core_cycles,
     listed_metrics,
     metric_names,
     offer_of,
@@ -47,6 +48,7 @@ from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
 from boardprof.target.arguments.dtypes import Dtypes
+from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec, find_boards
 from boardprof.target.elf.addresses import anchored_symbols, locate
@@ -141,7 +143,6 @@ class Board:
         self.stack_check = StackCheck(spec.name, image)
         self.dtypes = Dtypes(self.sources, self.memory.byte_order, image.read)
         self.offer = offer_of(spec, session, dictionary, layouts)
-        runs_here = spec.build.arch == "posix" and not spec.clock.is_emulated
         self.device = Device(
             name=spec.name,
             clock_kind=spec.clock.kind,
@@ -155,7 +156,7 @@ class Board:
             unsupported=dict(self.offer.unsupported),
             collectors=dictionary.collectors,
             cflags=spec.build.cflags,
-            cpu=cpu_name() if is_started and runs_here else "",
+            cpu=cpu_name() if is_started and spec.runs_here else "",
         )
         self.link = BoardLink(
             session,
@@ -272,7 +273,8 @@ class Board:
             function: its name.
             args: arguments, unpacked on the board before the measured window; see `array_argument`
                 for the values of pointers.
-            metrics: names of metrics or counters, or one name; None for all of the board.
+            metrics: names of metrics or counters, or one name; None for all of the board. For
+                ``core-cycles``, one more call is recorded on a second emulator.
             warmup: calls before the first sample, >= 0.
             repeat: samples, >= 1.
             number: calls in each sample, >= 1.
@@ -336,6 +338,7 @@ class Board:
         remote = self.measurable(function)
         if not isinstance(named, Mapping | None):
             raise UsageError(f"named={named!r:.60} is not a dict of arguments by name.")
+        given = copied_arguments(args, named) if asks_core_cycles(metrics) else None
         arguments = remote.bind(args, named or {})
         with self.session.exclusive(function):
             sampling = Sampling(
@@ -353,7 +356,11 @@ class Board:
                 found = measure_function(self.link, remote, arguments, sampling, on_transfer)
                 self.session.check_cancelled(function)
                 watch.measurement = found = self.described(found, calls_before)
-            return found
+        if given is not None:
+            again, by_name = given
+            profile = self.hotspots(function, *again, named=by_name, warmup=found.warmup)
+            found = replace(found, profile=profile)
+        return found
 
     def hotspots(
         self,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
@@ -230,6 +229,8 @@ class StackCheck:
     def _read(self, file: Path | None) -> ImageStack:
         found = ImageStack({}) if file is None else self._frames(file)
         if self._image.is_of_this_host and found.room is None:
+            import resource  # here: a board of this host needs POSIX, others do not
+
             limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
             room = None if limit == resource.RLIM_INFINITY else limit
             return replace(found, room=room, guard=_HOST_GUARD)

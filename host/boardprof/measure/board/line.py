@@ -14,8 +14,16 @@ from pathlib import Path
 import msgpack
 
 from boardprof.base.connection import FORMS, Connection, split_lines
-from boardprof.base.errors import BoardError, BoardTimeoutError, FrameError, UsageError, option
+from boardprof.base.errors import (
+    BoardError,
+    BoardTimeoutError,
+    FrameError,
+    LinkError,
+    UsageError,
+    option,
+)
 from boardprof.base.files import check_owner, make_private
+from boardprof.base.processes import needs_posix
 from boardprof.base.progress import activity
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import DEFAULT_BAUD, filled
@@ -23,12 +31,17 @@ from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport, packages_transport
-from boardprof.wire.transport.emulator import EmulatorLock, sweep
 from boardprof_protocol.codes import BuiltIn
 
 
-def open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: float) -> Transport:
-    """Open the line at a port; its form chooses the transport."""
+def open_port(
+    spec: BoardSpec,
+    port: str,
+    connection: Connection,
+    timeout_s: float,
+    image: Path | None = None,
+) -> Transport:
+    """Open the line at a port; its form chooses the transport. Some start the image there."""
     # Transports are imported where they are used, for a quick start: one run needs one.
     port, lines = split_lines(port)
     baud = connection.baud or spec.launch.baud or DEFAULT_BAUD
@@ -60,10 +73,10 @@ def open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: flo
         without_key()
         return elsewhere(port, timeout_s)
     if port.startswith("ssh://"):
-        from boardprof.wire.transport.sockets import connect_ssh
+        from boardprof.wire.transport.ssh import connect_ssh
 
         without_key("has no key of boardprof: ssh has its own")
-        return connect_ssh(port, timeout_s)
+        return connect_ssh(port, timeout_s, image)
     from boardprof.wire.transport.keyed import read_key
 
     return connect_tcp(port, timeout_s, read_key(connection.key_file))
@@ -87,6 +100,9 @@ def start_board(
     spec: BoardSpec, image: Path, timeout_s: float, on_note: Callable[[str], None] | None
 ) -> Transport:
     """Load an image into this process, or start the board's emulator with it."""
+    needs_posix(f"Starting {spec.name}")
+    from boardprof.wire.transport.emulator import EmulatorLock, sweep
+
     launch = spec.launch
     running = cache_root() / "running"
     check_owner(running, "set XDG_CACHE_HOME to a folder of your own")
@@ -108,16 +124,59 @@ def start_board(
         from boardprof.target.toolchain.node_package import node_package_folder
 
         values["node_package"] = os.fspath(node_package_folder(launch.node_package))
+    if launch.guest is not None:
+        from boardprof.target.toolchain.guest import guest_values
+
+        values |= guest_values(launch.guest, image)
     command = filled(launch.command, values)
     spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
     with activity(f"starting {spec.name}"):
-        return spawn(
+        transport = spawn(
             command,
             launch.package,
             timeout_s,
             lock=EmulatorLock(running, spec.name),
             is_emulator=spec.clock.is_emulated,
         )
+        if launch.guest is not None:
+            await_guest(transport, timeout_s)
+    return transport
+
+
+_GUEST_LISTENS = b"listening on the console"
+
+
+def await_guest(transport: Transport, timeout_s: float) -> None:
+    """Read what Linux prints until the agent listens; close the line if that does not come.
+
+    What arrives before the kernel uses the UART may stop QEMU's model of it for good.
+    """
+    deadline, seen = time.monotonic() + timeout_s, b""
+    try:
+        while _GUEST_LISTENS not in seen:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise BoardTimeoutError(
+                    f"Linux did not start in the virtual machine within {timeout_s:g} s.",
+                    hint="raise the timeout if this machine is busy; otherwise run the command of "
+                    "launch.command by hand, without `quiet`",
+                    console=seen.decode(errors="replace"),
+                )
+            try:
+                seen = (seen + transport.read(left_s))[-_MOST_BOOT_TEXT:]
+            except LinkError as error:
+                text = seen.decode(errors="replace").strip()
+                raise BoardError(
+                    "The virtual machine ended before the agent in it listened."
+                    + (f" It printed:\n{text}" if text else ""),
+                    hint="check that the image is a program for this machine",
+                ) from error
+    except BaseException:
+        transport.close()
+        raise
+
+
+_MOST_BOOT_TEXT = 1 << 16
 
 
 # -- the dictionary ------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ times the rounds: counters must grow evenly, and events must give the known numb
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from boardprof.base.connection import Connection
@@ -31,6 +33,8 @@ from boardprof.measure.doctor.counters import (
     counts,
     listed,
 )
+from boardprof.measure.doctor.guards import guards
+from boardprof.measure.doctor.linux_checks import READER, linux_findings
 from boardprof.results.record import Stack
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
@@ -44,23 +48,57 @@ def connect_and_check(
     *,
     image: str | None = None,
     on_finding: Callable[[Finding], None] | None = None,
-) -> list[Finding]:
+    with_guards: bool = False,
+    flashes: bool = False,
+) -> tuple[Board, list[Finding]]:
     """Start a board with functions of known work, or use the one at a port, and check it.
 
-    ``image``: firmware to start, or that is at the port; it has these functions.
+    ``image``: firmware to start, or that is at the port; it has these functions. ``with_guards``:
+    also check what ends a call. ``flashes``: firmware with these functions is written to the board
+    at the port. Returns the closed board, for its facts, and what was found.
     """
-    if connection.port is not None or image is not None:
-        with connect_by(connection, board, image) as connected:
-            return check_board(connected, on_finding, has_own_firmware=image is not None)
-    spec = board_spec(board) if board is not None else default_board()
-    with connect_by(connection, spec, build(spec, proof_sources(spec)).image) as started:
-        return check_board(started, on_finding)
+    findings: list[Finding] = []
+
+    def tell(finding: Finding) -> None:
+        findings.append(finding)
+        if on_finding is not None:
+            on_finding(finding)
+
+    if (connection.port is not None and not flashes) or image is not None:
+        opened, has_own = connect_by(connection, board, image), image is not None
+    else:
+        spec = board_spec(board) if board is not None else default_board()
+        firmware = build(spec, proof_sources(spec, with_guards=with_guards))
+        if flashes:
+            tell(_flashed(spec, firmware.image, connection.port))
+        opened, has_own = connect_by(connection, spec, firmware.image), False
+    with opened as connected:
+        check_board(connected, tell, has_own_firmware=has_own)
+        if with_guards and not connected.session.is_closed:
+            for finding in guards(connected):
+                tell(finding)
+    return connected, findings
 
 
-def proof_sources(spec: BoardSpec) -> list[str]:
+def _flashed(spec: BoardSpec, image: Path, port: str | None) -> Finding:
+    from boardprof.target.build.firmware import flash  # later: few boards are flashed
+
+    began_s, tools = time.monotonic(), list[str]()
+    flash(spec, image, port, on_command=lambda command: tools.append(command.split()[0]))
+    took_s = time.monotonic() - began_s
+    return Finding("flash", OK, f"by {' and '.join(tools)} in {took_s:.1f} s, with a reset")
+
+
+def proof_sources(spec: BoardSpec, *, with_guards: bool = False) -> list[str]:
     """Return the sources of the functions that a board must have for `check_board`."""
-    own = [spec.folder / path for path in spec.doctor.sources]
-    return [str(path) for path in (*sorted((runtime_dir() / "proof").glob("*.c")), *own)]
+    proof = runtime_dir() / "proof"
+    found = sorted(proof.glob("*.c"))
+    found += sorted((proof / spec.build.arch).glob("*.c")) if spec.build.arch else []
+    found += [spec.folder / path for path in spec.doctor.sources]
+    if with_guards and spec.guard.catches:
+        found.append(proof / "guards" / "faults.c")
+        found += [proof / "guards" / "abort.c"] if "abort" in spec.guard.catches else []
+    return [str(path) for path in found]
 
 
 def check_board(
@@ -117,6 +155,8 @@ def _findings(board: Board) -> Iterator[Finding]:
     yield _host_clock(board)
     yield _arena(board)
     yield from _within_limit(_stack(board, _DEPTH))
+    if READER in board.functions and not board.device.emulated:
+        yield from linux_findings(board)
 
 
 def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:

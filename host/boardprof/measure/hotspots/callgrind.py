@@ -241,6 +241,8 @@ def _whole(path: _Path, numbers: Mapping[_Path, int]) -> int:
 class Callgrind:
     """Valgrind's profiler, which runs the whole agent."""
 
+    unmodelled = ""  # it has no core's cycles
+
     def __init__(
         self, folder: Path, image: Path, table: SymbolTable, texts: Mapping[int, str]
     ) -> None:

@@ -27,8 +27,17 @@ from boardprof.measure.hotspots.call_tree import (
     profile_of,
 )
 from boardprof.measure.hotspots.callgrind import Callgrind
+from boardprof.measure.hotspots.core_cycles import CORES, CycleModel
+from boardprof.measure.hotspots.cost_answers import (
+    CostAnswers,
+    addresses,
+    columns_of,
+    exit_cost,
+    model_text,
+    pass_costs,
+)
 from boardprof.results.report.measurement import Measurement
-from boardprof.results.report.profile import Profile
+from boardprof.results.report.profile import CORE_CYCLES, MODELLED, Profile
 from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.descriptions.board import (
     BoardSpec,
@@ -38,7 +47,6 @@ from boardprof.target.descriptions.tables import SimulatorSpec, filled
 from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
 from boardprof.target.toolchain.simulator import build_simulator
 
-_HALF_WORD = 2
 _FIRST = "boardprof-record 1"
 
 _WINDOW = ("bp_window",)
@@ -89,8 +97,11 @@ def _ranges(table: SymbolTable) -> Iterator[str]:
             yield f"outside {span}"
 
 
-def read_record(file: Path) -> CallTree:
-    """Read a record."""
+def read_record(file: Path, model: CycleModel | None = None) -> CallTree:
+    """Read a record; ``model`` gives the costs that the recorder has asked for.
+
+    Without it, a record with such costs is read without them.
+    """
     try:
         lines = file.read_text(encoding="ascii").splitlines()
     except (OSError, ValueError) as error:
@@ -100,15 +111,34 @@ def read_record(file: Path) -> CallTree:
     tree = CallTree()
     for number, line in enumerate(lines[1:-1], 2):
         try:
-            _take(tree, *line.split(" "))
+            _take(tree, model, *line.split(" "))
         except (ValueError, IndexError) as error:
             raise DecodeError(f"Line {number} of the record is damaged: {line:.80}") from error
+    if model is None and set(MODELLED) & {*tree.columns}:
+        _remove_modelled(tree)
     _check(tree)
     return tree
 
 
-def _take(tree: CallTree, kind: str, *words: str) -> None:
+def _remove_modelled(tree: CallTree) -> None:
+    kept = len(tree.columns) - len(MODELLED)
+    tree.columns = tree.columns[:kept]
+    tree.total = tree.total[:kept]
+    tree.totals = {entry: cost[:kept] for entry, cost in tree.totals.items()}
+    tree.calls = [replace(each, cost=each.cost[:kept]) for each in tree.calls]
+    tree.counts = {place: cost[:kept] for place, cost in tree.counts.items()}
+
+
+def _take(tree: CallTree, model: CycleModel | None, kind: str, *words: str) -> None:
     match kind:
+        case "pass":
+            _add_pass(tree, model, *words)
+        case "left" if model is not None:
+            path, times, last, goes_to = words
+            count = _count(tree, int(path), int(last, 16))
+            _add_cycles(count, columns_of(exit_cost(model, last, goes_to), int(times)))
+        case "left":
+            pass
         case "ran":
             _add_counts(tree, words, 1)
         case "not":
@@ -138,17 +168,35 @@ def _numbers(words: Sequence[str]) -> Cost:
     return tuple(map(int, words))
 
 
+def _count(tree: CallTree, path: int, address: int) -> list[int]:
+    count = tree.counts.get((path, address))
+    if count is None:
+        count = tree.counts[path, address] = [0] * len(tree.columns)
+    return count
+
+
 def _add_counts(tree: CallTree, words: Sequence[str], sign: int) -> None:
     path, times, first, lengths, *cost = words
-    address = int(first, 16)
-    for length in lengths:
-        count = tree.counts.get((int(path), address))
-        if count is None:
-            count = tree.counts[int(path), address] = [0] * len(tree.columns)
+    for address in addresses(first, lengths):
+        count = _count(tree, int(path), address)
         count[0] += sign * int(times)
         for column, amount in enumerate(cost, 1):  # such rows have one instruction
             count[column] += int(amount)
-        address += _HALF_WORD * int(length, 16)
+
+
+def _add_pass(tree: CallTree, model: CycleModel | None, path: str, times: str, *words: str) -> None:
+    costs = pass_costs(model, *words) if model is not None else []
+    for index, address in enumerate(addresses(*words[1:])):
+        count = _count(tree, int(path), address)
+        count[0] += int(times)
+        if costs:
+            _add_cycles(count, columns_of(costs[index], int(times)))
+
+
+def _add_cycles(count: list[int], cycles: Sequence[int]) -> None:
+    """Add to the last columns."""
+    for column, amount in enumerate(cycles, len(count) - len(cycles)):
+        count[column] += amount
 
 
 def _check(tree: CallTree) -> None:
@@ -193,13 +241,33 @@ class EmulatorRecorder:
     """The recorder of an emulator; see ``device_runtime_c/recorder``."""
 
     def __init__(
-        self, folder: Path, image: Path, table: SymbolTable, functions: Iterable[str]
+        self,
+        folder: Path,
+        image: Path,
+        table: SymbolTable,
+        functions: Iterable[str],
+        model: CycleModel | None = None,
     ) -> None:
-        """Write the plan."""
+        """Write the plan; a ``model`` tells what each instruction costs."""
         self._table = table
         self._record = folder / "record"
         self._plan = folder / "plan"
-        self._plan.write_text(plan_text(table, functions, self._record, image), "utf-8")
+        self._model = model
+        plan = plan_text(table, functions, self._record, image)
+        self._answers = None if model is None else CostAnswers(folder, model)
+        if self._answers is not None:
+            plan += self._answers.plan
+        self._plan.write_text(plan, "utf-8")
+
+    @property
+    def unmodelled(self) -> str:
+        """Why the model has no cycles of the calls so far; "" if it has, or if there is none."""
+        return "" if self._answers is None else self._answers.unknown
+
+    def close(self) -> None:
+        """Tell no more costs."""
+        if self._answers is not None:
+            self._answers.close()
 
     def watched(self, spec: BoardSpec) -> BoardSpec:
         """Return the board with the options of its emulator that record."""
@@ -219,7 +287,9 @@ class EmulatorRecorder:
     def record(self, function: str) -> tuple[CallTree, SymbolTable] | None:
         """Return the record, if it is there."""
         del function  # the last call was of it
-        return (read_record(self._record), self._table) if self._record.exists() else None
+        if not self._record.exists():
+            return None
+        return read_record(self._record, None if self.unmodelled else self._model), self._table
 
 
 def _in_options(path: Path) -> str:
@@ -258,7 +328,7 @@ def _counted(found: Measurement, record: CallTree) -> dict[str, int]:
     return {
         name: net
         for name, (net, *_) in found.nets.items()
-        if not net < recorded.get(name, net) <= net + readings[name].outside_hooks
+        if not 0 < abs(recorded.get(name, net) - net) <= readings[name].outside_hooks
     }
 
 
@@ -304,10 +374,11 @@ class HotspotRun:
         try:
             folder = Path(tempfile.mkdtemp(prefix="bp-"))
             self._folder.callback(_remove, folder)
+            self._spec = spec
             self._recorder: EmulatorRecorder | Callgrind = (
                 Callgrind(folder, image, table, self._texts)
                 if spec.launch.recorder
-                else EmulatorRecorder(folder, image, table, functions.values())
+                else self._emulator_recorder(folder, image, table, functions)
             )
             self._spec = self._recorder.watched(spec)
             self._board = start(self._spec)
@@ -321,6 +392,15 @@ class HotspotRun:
                     "load it; or sample the call instead (--sampled, or sampled=True)",
                 ) from error
             raise
+
+    def _emulator_recorder(
+        self, folder: Path, image: Path, table: SymbolTable, functions: Mapping[str, str]
+    ) -> EmulatorRecorder:
+        core = self._spec.build.core
+        model = CycleModel(core, self._texts) if core in CORES else None
+        recorder = EmulatorRecorder(folder, image, table, functions.values(), model)
+        self._folder.callback(recorder.close)
+        return recorder
 
     def profile(
         self,
@@ -364,7 +444,14 @@ class HotspotRun:
             self._texts,
             self._sources,
         )
-        return replace(profile, failure=failure, recorder=self._spec.launch.recorder or "")
+        has_cycles = CORE_CYCLES in profile.columns
+        return replace(
+            profile,
+            failure=failure,
+            recorder=self._spec.launch.recorder or "",
+            modelled=model_text(self._spec.build.core) if has_cycles else "",
+            unmodelled=self._recorder.unmodelled,
+        )
 
     def _ended(self, function: str) -> tuple[CallTree, SymbolTable] | None:
         """Return what a recorder tells only when its board has ended."""

@@ -21,6 +21,7 @@ from boardprof.measure.sampling.programmable import (
     shown_name,
 )
 from boardprof.results.report.calls import DURATION, STACK
+from boardprof.results.report.profile import CORE_CYCLES, MODELLED
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.wire.decode.dictionary import CollectorInfo, Dictionary
 from boardprof.wire.link.session import Session
@@ -97,14 +98,31 @@ class Offer:
     clock_kind: str
     # counter -> its part of the board, if that is not the CPU
     parts: Mapping[str, str] = field(default_factory=dict)
+    core: str = ""  # as GCC names it; "" if not known
+    can_record: bool = False  # whether an emulator can record calls
+
+    @property
+    def unmodelled(self) -> str:
+        """Why the board has no modelled core cycles; "" if it has."""
+        from boardprof.measure.hotspots.core_cycles import CORES  # later: few runs need it
+
+        if self.core not in CORES:
+            return "its core has no table of costs; a Cortex-M0, M0+, M3 or M4 has one"
+        return "" if self.can_record else "nothing can record the calls of a real board"
 
     def passes(self, metrics: str | Sequence[str] | None) -> tuple[Pass, ...]:
         """Return the passes that count ``metrics``, None for the defaults."""
         # The first pass has the fixed counters. Names are as `metric_called` takes them.
         slots = {p.collector.name: p.slots for p in self.programmable}
         names = metric_names(metrics)
-        if names:  # the stack is measured beside any metric
-            names = [name for name in names if metric_called(name, [STACK]) is None] or None
+        if names and asks_core_cycles(names) and self.unmodelled:
+            raise UsageError(
+                f"{self.board} does not support {CORE_CYCLES}: {self.unmodelled}.",
+                hint="take an emulated board with such a core: boardprof boards",
+            )
+        if names:  # these are found beside any metric
+            beside = [STACK, *MODELLED]
+            names = [name for name in names if metric_called(name, beside) is None] or None
         if names is not None and ALL in names and len(names) > 1:
             raise UsageError(
                 f"`{ALL}` cannot be combined with other metrics: {', '.join(names)}.",
@@ -274,7 +292,8 @@ class Offer:
 
     def _known(self) -> list[str]:
         events = [p.shown(event) for p in self.programmable for event in p.codes or ()]
-        return list(dict.fromkeys((*self._counters(), *self.formulas, *events)))
+        modelled = () if self.unmodelled else (CORE_CYCLES,)
+        return list(dict.fromkeys((*self._counters(), *self.formulas, *events, *modelled)))
 
 
 def offer_of(
@@ -305,7 +324,14 @@ def offer_of(
     }
     unsupported = unsupported_counters(fixed, spec.unsupported) | lacking
     clock = spec.clock.kind
-    return Offer(spec.name, fixed, programmable, unsupported, formulas, clock, parts)
+    found = (fixed, programmable, unsupported, formulas, clock, parts)
+    return Offer(spec.name, *found, spec.build.core, bool(spec.launch.record))
+
+
+def asks_core_cycles(metrics: str | Sequence[str] | None) -> bool:
+    """Tell whether core cycles are among the named metrics."""
+    names = metric_names(metrics) or ()
+    return any(metric_called(name, MODELLED) is not None for name in names)
 
 
 def lack_text(name: str, error: UsageError) -> str:
@@ -391,6 +417,9 @@ def listed_metrics(offer: Offer) -> list[ListedMetric]:
         parts |= {part: _missing(offer, part) for part in parts if part not in reasons}
         reason = "; ".join(f"{part}: {why}" for part, why in parts.items() if why is not None)
         found.append(ListedMetric(name, None, formula.text, reason or None))
+    if not offer.unmodelled:
+        how = "modelled from a recorded call: the core only, at zero wait states"
+        found.append(ListedMetric(CORE_CYCLES, None, how, None))
     return found
 
 

@@ -262,7 +262,8 @@ class CountedPass:
         events = {s.collector.name: s.events for s in self._slots if s.collector.name in active}
         costs: Mapping[str, float] = self._costs or {}
         mask = self.selection.mask
-        return PassResult(samples, calibration_samples, totals, mask, events, costs)
+        user_only = tuple(name for each in self._slots for name in each.user_only)
+        return PassResult(samples, calibration_samples, totals, mask, events, costs, user_only)
 
     def measurement(self, call: PackedCall, taken: CountedCalls, number: int = 1) -> Measurement:
         """Return ``taken`` as a measurement of its own."""

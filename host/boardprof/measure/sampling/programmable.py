@@ -22,9 +22,14 @@ _COUNTERS = 3
 
 _NANOSECONDS_HZ = 1_000_000_000
 _RETIRED = "instructions"
+_RETIRED_NAMES = frozenset({_RETIRED, "papi_tot_ins", "armv8_pmuv3/inst_retired/"})
+"""The same count as boards name it that know events by name."""
 
 _MOST_EVENTS = 100_000
 """Upper bound, in case a board never ends its list."""
+
+_USER = ":u"
+"""What an agent adds to an event that the system lets count in user mode alone."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -51,6 +56,14 @@ class Slots:
         """The events that count, in the order of the slots."""
         counters = self.collector.counters
         return tuple(c.name for c in counters if c.status is CounterStatus.OK)
+
+    @property
+    def user_only(self) -> tuple[str, ...]:
+        """The events that count in user mode alone, although that was not requested."""
+        counters = [c for c in self.collector.counters if c.status is CounterStatus.OK]
+        return tuple(
+            c.name for c in counters if c.source.endswith(_USER) and not c.name.endswith("u")
+        )
 
 
 class Programmable:
@@ -93,8 +106,9 @@ class Programmable:
 
     def unsupported(self, event: str) -> str | None:
         """Return the reason that the board's file gives for a missing count, or None."""
-        why = self._unsupported.get(f"{self.collector.name}.{event}")
-        return self._unsupported.get(event) if why is None else why
+        plain = event if self.codes is not None else event.partition(":")[0]  # perf's modifiers
+        why = self._unsupported.get(f"{self.collector.name}.{plain}")
+        return self._unsupported.get(plain) if why is None else why
 
     def shown(self, event: str) -> str:
         """Return the event's public name: with the collector's name as prefix if it is taken."""
@@ -149,8 +163,9 @@ class Programmable:
                 entry = self._session.call(BuiltIn.DESCRIBE, arguments, 2, name="bp.describe").value
                 if not isinstance(entry, list) or len(entry) < 8:
                     raise FrameError(f"bp.describe returned {entry!r:.80} for a slot.")
-                slot, event, status = entry[0], entry[1], CounterStatus(entry[6])
-                info = _counter(event or slot, status, entry[7], entry[3])
+                slot, source, status = entry[0], entry[1], CounterStatus(entry[6])
+                event = source.removesuffix(_USER)
+                info = replace(_counter(event or slot, status, entry[7], entry[3]), source=source)
                 why = self.unsupported(event) if event else None
                 if event in self._taken or why is not None:
                     info = replace(info, status=CounterStatus.ABSENT)
@@ -187,7 +202,7 @@ class Programmable:
                 name=info.name,
                 unit="ns" if info.hz == _NANOSECONDS_HZ else meaning.unit,
                 # The empty function retires its own return; see `Counter`.
-                own_return=1 if self.codes and info.source == _RETIRED else meaning.own_return,
+                own_return=1 if self._is_retired(info) else meaning.own_return,
             )
             for meaning, info in zip(self._layout.counters, counters, strict=True)
         )
@@ -197,6 +212,15 @@ class Programmable:
             refused,
         )
         return self.current
+
+    def _is_retired(self, info: CounterInfo) -> bool:
+        if self.codes is not None:
+            return info.source == _RETIRED
+        # Without modifiers, perf counts all modes: perf-list(1).
+        name, _, modifiers = (
+            info.name.lower().rpartition(".")[2].removeprefix("perf::").partition(":")
+        )
+        return name in _RETIRED_NAMES and (not modifiers or "u" in modifiers)
 
     def _call(self, operation: str, arguments: Sequence[object]) -> Any:
         function = self._dictionary.function(f"{self.collector.name}.{operation}")
@@ -247,6 +271,8 @@ def _answered(event: str, answer: object) -> tuple[CounterInfo, str]:
     hz = answer[2] if len(answer) > 2 else 0
     reason = answer[4] if len(answer) > 4 else ""
     info = _counter(event, status, detail, hz)
+    if len(answer) > 3 and str(answer[3]).endswith(_USER):
+        info = replace(info, source=str(answer[3]))
     if status is CounterStatus.OK:
         return info, ""
     if reason:

@@ -47,7 +47,7 @@ from boardprof.results.comparison.profile_difference import (
 from boardprof.results.comparison.rule import Rule, Usual, parse_rules, statistic
 from boardprof.results.comparison.rule_check import UsualOf, apply_rules
 from boardprof.results.report.calls import DURATION, SHARE, SHARES, STACK, one_of
-from boardprof.results.report.profile import Profile
+from boardprof.results.report.profile import CORE_CYCLES, MODELLED, Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import (
     GroupKey,
@@ -130,6 +130,7 @@ def compare(
             *_doubts(old_groups, new_groups),
             *gated.notes,
             *_of_one_run(gated.rows),
+            *_modelled(rows, before, after),
         ),
         parsed,
         float(alpha),
@@ -263,6 +264,8 @@ def _reasons(
         one, other = before.get(key), after.get(key)
         if one is None or other is None or one.exact != other.exact or not row.change:
             continue
+        if row.metric in MODELLED[1:]:  # the estimate explains them
+            continue
         if one.exact and row.metric in one.columns and row.metric in other.columns:
             found[row.place] = profile_difference(one, other, row.metric)
             explained.add(key)
@@ -390,6 +393,15 @@ def _of_one_run(rows: Sequence[Difference]) -> list[str]:
         f"{option('--save')} and compare each pair"
     )
     return [f"{names}: {text}."] if names else []
+
+
+def _modelled(rows: Iterable[Difference], *sides: Report) -> list[str]:
+    """Say what modelled cycles are, if they are compared."""
+    if not any(row.metric in MODELLED for row in rows):
+        return []
+    found = (each.profile.modelled for side in sides for each in profiles_of(side))
+    how = list(dict.fromkeys(filter(None, found))) or ["the core only, at zero wait states"]
+    return [f"{CORE_CYCLES} are modelled {text}; see docs/cycles.md." for text in how]
 
 
 def _names(rows: Iterable[Difference], *, with_device: bool = False) -> str:

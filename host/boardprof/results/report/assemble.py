@@ -33,6 +33,7 @@ from boardprof.results.report.measurement import (
     metrics_of,
     part_name,
 )
+from boardprof.results.report.profile import MODELLED
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.samples import Sample
 
@@ -109,11 +110,20 @@ def rows_of(measurement: Measurement, device_total: Row, swept: bool) -> Iterato
             row[PERTURBATION] = Ratio(perturbation)
         if isinstance(measurement.stack, Stack):
             row[STACK] = Count(measurement.stack.used)
+        row |= _modelled(measurement)
         if has_cpu:
             yield row
         for part in busy:
             metrics = _metrics(measurement, sample, nets, part)
             yield _part_row(row, part_name(measurement, part), metrics)
+
+
+def _modelled(measurement: Measurement) -> Row:
+    """Return the modelled cycles of a sample's calls, which all take what the recorded one took."""
+    profile = measurement.profile
+    if profile is None or not profile.modelled or not profile.is_complete:
+        return {}
+    return {name: Count(profile.sum(name) * measurement.number) for name in MODELLED}
 
 
 def _cpu_row(

@@ -21,7 +21,9 @@ from boardprof.results.report.measurement import (
     metrics_of,
     missed_interrupts,
 )
+from boardprof.results.report.profile import CORE_CYCLES
 from boardprof.wire.decode.clock import ClockFit
+from boardprof.wire.decode.samples import Reading
 
 _NO_LIBC = (
     "none; memcpy and similar functions come from the agent and copy byte by byte, unless the "
@@ -106,6 +108,8 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         if counter.instruction_ns and any(counter.name in m.counters for m in measurements):
             how = "from the emulator's virtual time, " + counter.source.rpartition(", ")[2]
             lines[f"{device.name} {counter.name}"] = how
+    if how := _core_cycles_line(measurements):
+        lines[f"{device.name} {CORE_CYCLES}"] = how
     fits = [m.clock_fit for m in measurements if m.clock_fit is not None]
     if fits:
         lines[f"{device.name} clock by the host's"] = _fit_line(fits)
@@ -136,6 +140,14 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         shown = (_NO_LIBC if each == "none" else each for each in libc)
         lines[f"{device.name} libc"] = " | ".join(shown)
     return lines
+
+
+def _core_cycles_line(measurements: Sequence[Measurement]) -> str:
+    """Say what modelled cycles are, and why a function has none."""
+    profiles = [(m.function, m.profile) for m in measurements if m.profile is not None]
+    how = dict.fromkeys(f"modelled {each.modelled}" for _, each in profiles if each.modelled)
+    why = (f"unknown for {name}: {each.unmodelled}" for name, each in profiles if each.unmodelled)
+    return "; ".join([*how, *why])
 
 
 def _clock_line(device: Device, measurements: Sequence[Measurement]) -> str:
@@ -233,22 +245,40 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         lines[f"{device.name} of several runs"] = (
             f"{', '.join(mixed)}: computed from counters of different runs"
         )
-    shared = dict.fromkeys(
-        counter
+    shared = [
+        (counter, sample.readings[counter])
         for m in measurements
         for sample in m.samples
         for counter in m.counters
         if sample.readings[counter].estimated
-    )
+    ]
     if shared:
+        names = ", ".join(
+            _shared_text(name, [reading for other, reading in shared if other == name])
+            for name in dict.fromkeys(name for name, _ in shared)
+        )
         lines[f"{device.name} estimated"] = (
-            f"{', '.join(shared)}: counted for part of the time, scaled to the whole"
+            f"{names}: counted for part of the time, scaled to the whole"
+        )
+    if user := dict.fromkeys(
+        name for m in measurements for w in m.passes for name in w.user_only if name in m.counters
+    ):
+        lines[f"{device.name} user mode only"] = (
+            f"{', '.join(user)}: what the kernel does for the function is not counted "
+            "(kernel.perf_event_paranoid is above 1)"
         )
     parts = dict.fromkeys(part for m in measurements for part in m.parts.values())
     idle = [part for part in parts if not any(part in busy_parts(m) for m in measurements)]
     if idle:
         lines[f"{device.name} idle"] = ", ".join(idle)
     return lines
+
+
+def _shared_text(name: str, readings: Sequence[Reading]) -> str:
+    """Return a counter with the time for which it counted, if that is known."""
+    enabled_ns = sum(each.enabled_ns for each in readings)
+    running_ns = sum(each.running_ns for each in readings)
+    return f"{name} ({running_ns:,} of {enabled_ns:,} ns)" if enabled_ns else name
 
 
 def _warnings(measurement: Measurement) -> Iterable[str]:

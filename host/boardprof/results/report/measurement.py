@@ -42,6 +42,7 @@ class PassResult:
     events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # of one interrupt, outside its hooks, by counter; it is in ``outside_hooks`` of the readings
     interrupt_costs: Mapping[str, float] = field(default_factory=dict)
+    user_only: tuple[str, ...] = ()  # counters that the system lets count user mode alone
 
     @cached_property
     def counters(self) -> tuple[str, ...]:

@@ -21,6 +21,11 @@ Cost = tuple[int, ...]
 
 OTHER_PATHS = "(other paths)"
 
+CORE_CYCLES = "core-cycles"
+MODELLED = (CORE_CYCLES, f"{CORE_CYCLES}-low", f"{CORE_CYCLES}-high")
+"""The cycles that a model of the core computes from what ran: the estimate, and what they may be.
+They are never compared with the `cycles` that a board counts."""
+
 _SLEEPS = ("wfi", "wfe")
 """Instructions in which a core waits, as a disassembly has them."""
 
@@ -176,6 +181,8 @@ class Profile:
     newer: tuple[str, ...] = ()  # sources that have changed since an image was made elsewhere
     # None if every instruction was seen; else all functions are directly below the called one
     sampled: SampledCalls | None = None
+    modelled: str = ""  # what its core cycles are, in a few words; "" if it has none
+    unmodelled: str = ""  # why it has none, although the core has a model
 
     @property
     def exact(self) -> bool:
@@ -208,6 +215,14 @@ class Profile:
         if name is None:
             raise UnknownNameError("metric", f"{metric}", self.columns, owner="The profile")
         return self.columns.index(name)
+
+    @property
+    def core_cycles(self) -> tuple[int, int, int] | None:
+        """The modelled core cycles of the call, estimate, low and high; None if it has none."""
+        if not self.modelled:
+            return None
+        point, low, high = (self.sum(name) for name in MODELLED)
+        return point, low, high
 
     def sum(self, metric: str | None = None) -> int:
         """Return the call's cost."""
@@ -372,6 +387,8 @@ class ProfileTables:
         instructions: address, function, text, frames from the innermost inlined function outwards.
         counts: path, instruction, cost.
         sources: text of each source file, by its name in the frames.
+        modelled: what the columns of core cycles are; "" if there are none.
+        unmodelled: why there are none, if the core has a model.
     """
 
     function: str
@@ -393,11 +410,13 @@ class ProfileTables:
     sources: Mapping[str, str]
     newer: tuple[str, ...] = ()
     sampled: SampledCalls | None = None
+    modelled: str = ""
+    unmodelled: str = ""
 
 
 _ALIKE = (
     *("function", "board", "columns", "state", "failure", "recorder"),
-    *("total", "counted", "totals", "sources", "newer", "sampled"),
+    *("total", "counted", "totals", "sources", "newer", "sampled", "modelled", "unmodelled"),
 )
 """What a profile and its tables have alike."""
 

@@ -258,7 +258,7 @@
     return [
       number("Median", "median"),
       spread || rows.length > 1 ? { title: spread ? "Spread of the samples" : "Size", className: spread ? "spread" : "spread level", cell: (g) => spreadBar(of(g), most(g), kindOf(g)) } : null,
-      { title: "CV", numeric: true, value: (g) => of(g).cv ?? null, cell: (g) => (of(g).exact ? "exact" : share(of(g).cv)) },
+      { title: "CV", numeric: true, value: (g) => of(g).cv ?? null, cell: (g) => (of(g).modelled ? "modelled" : of(g).exact ? "exact" : share(of(g).cv)) },
       ...(spread ? [number("Min", "minimum"), number("Max", "maximum")] : []),
       { title: "Samples", numeric: true, value: (g) => of(g).n, cell: (g) => of(g).n.toLocaleString("en-US") },
       rows.some((g) => of(g).history) ? { title: "Earlier runs", cell: (g) => (of(g).history ? spark(kindOf(g), of(g).history) : "") } : null,
@@ -278,10 +278,10 @@
 
   function settingColumns(groups) {
     const cell = (group) => {
-      const { median, ratio, best } = of(group);
+      const { median, relative, best } = of(group);
       const both = new DocumentFragment();
       both.append(chooser(group, shown(kindOf(group), median)));
-      if (ratio !== undefined) both.append(make("span", { class: best ? "ratio better" : "ratio" }, `${fixed(ratio, 2)}${best ? " best" : ""}`));
+      if (relative) both.append(make("span", { class: best ? "ratio better" : "ratio" }, relative));
       return both;
     };
     return [...new Set(groups.map((g) => g.flags))].map((flags) => ({
@@ -323,6 +323,7 @@
   function detail() {
     at("detail").hidden = chosen === null;
     if (chosen === null) return;
+    dispatchEvent(new CustomEvent("chosen", { detail: chosen }));
     const one = of(chosen);
     const { name, kind } = metricOf(chosen);
     const where = [chosen.device, chosen.flags, chosen.shapes].filter(Boolean);
@@ -337,7 +338,7 @@
     }
     figures.push(["Samples", one.n.toLocaleString("en-US")]);
     const base = view.groups.find((g) => g.function === chosen.function);
-    if (one.ratio !== undefined && base !== chosen) figures.push([`Relative to ${base.flags || "no flags"}`, `${fixed(one.ratio, 2)}${one.best ? " best" : ""}`]);
+    if (one.relative && base !== chosen) figures.push([`Relative to ${base.flags || "no flags"}`, one.relative]);
     if (one.first !== null) figures.push(["First, cold", shown(kind, one.first)]);
     if (one.history) {
       const { runs: [from], medians } = one.history;
@@ -349,7 +350,7 @@
     at("charts").hidden = !varies(one);
     if (!varies(one)) {
       const all = one.n === 1 ? "there is one sample" : `all ${plural(one.n, "sample")} are alike`;
-      at("alike").textContent = one.exact ? `Exact: ${all}.` : `${all[0].toUpperCase()}${all.slice(1)}.`;
+      at("alike").textContent = one.modelled ? `Modelled, see the configuration: ${all}.` : one.exact ? `Exact: ${all}.` : `${all[0].toUpperCase()}${all.slice(1)}.`;
       return;
     }
     const values = allOf(one);
@@ -592,7 +593,7 @@
       { title: "\u2212 | +", className: "delta key", cell: (d) => deltaBar(d.change, d.verdict, most) },
       { title: "Before", numeric: true, value: (d) => d.before, cell: (d) => shown(d.kind, d.before) },
       { title: "After", numeric: true, value: (d) => d.after, cell: (d) => shown(d.kind, d.after) },
-      { title: "p", numeric: true, value: (d) => d.p, cell: (d) => (d.exact ? "exact" : d.p === null ? "" : d.p < 0.001 ? "<\u20090.001" : d.p.toFixed(3)) },
+      { title: "p", numeric: true, value: (d) => d.p, cell: (d) => (d.modelled ? "modelled" : d.exact ? "exact" : d.p === null ? "" : d.p < 0.001 ? "<\u20090.001" : d.p.toFixed(3)) },
       { title: "Verdict", className: "key", value: (d) => String(9 - WEIGHT[d.verdict]), cell: verdict },
     ];
     table(at("changes-table"), {
@@ -667,10 +668,13 @@
   });
   if (addressed()) follow("center");
   addEventListener("hashchange", () => follow("nearest"));
-  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+  addEventListener("beforeprint", () => { // paper has no buttons
+    document.querySelectorAll("details").forEach((each) => { each.open = true; });
+    document.querySelectorAll("table + .more:not([hidden])").forEach((each) => each.click());
+  });
   let width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth !== width && chosen) { width = innerWidth; detail(); }
   });
-  window.boardprof = { at, make, draw, isolated, fixed, table, view }; // for profile.js
+  window.boardprof = { at, make, draw, isolated, fixed, table, view, chosen: () => chosen }; // for profile.js
 })();

@@ -6,6 +6,7 @@
   const HEIGHT = 22; // of a frame
   const LEAST = 1.2; // narrower frames are not drawn
   const LETTER = 7.3; // width of one
+  const PAPER = 700; // pixels of A4 between its margins (794 less 2 x 47)
 
   let call; // what is shown
   let metric;
@@ -74,7 +75,7 @@
 
   // -- the flame graph --------------------------------------------------------------------------
 
-  function flame() {
+  function flame(pixels = at("flame").clientWidth || WIDTH) {
     const shown = []; // [node, x, width], parents first
     const line = above(top);
     for (const node of line) shown.push([node, 0, WIDTH]);
@@ -92,7 +93,7 @@
     const rows = Math.max(...shown.map(([node]) => node.depth)) + 1;
     const svg = draw("svg", { class: "flame", viewBox: `0 0 ${WIDTH} ${rows * HEIGHT}`, role: "group", "aria-label": "Flame graph", preserveAspectRatio: "none" });
     svg.style.height = `${rows * HEIGHT}px`;
-    const scale = (at("flame").clientWidth || WIDTH) / WIDTH;
+    const scale = pixels / WIDTH;
     if (!shown.some(([node]) => node === focused)) focused = top;
     for (const [node, x, width] of shown) {
       const frame = draw("g", { class: `frame ${tint(node)}${line.includes(node) ? " above" : ""}`, role: "button", tabindex: node === focused ? 0 : -1, "aria-label": told(node) });
@@ -246,16 +247,29 @@
     show();
   }
 
+  /** Show the call of a row, if it has a profile. */
+  function showCallOf(group) {
+    const isOf = ({ row }) => group && Object.keys(row).every((key) => row[key] === group[key]);
+    const found = view.profiles.findIndex(isOf);
+    if (found < 0 || view.profiles[found] === call) return;
+    at("call").value = String(found);
+    choose();
+  }
+
   at("hotspots").hidden = false;
   const many = new Set(view.profiles.map((each) => each.device)).size > 1;
   at("call").append(...view.profiles.map((each, value) => make("option", { value }, many ? `${each.name} on ${each.device}` : each.name)));
   at("call").addEventListener("change", choose);
   at("call-metric").addEventListener("change", () => { metric = Number(at("call-metric").value); show(); });
   at("widths").addEventListener("change", () => { side = Number(at("widths").value); flame(); functions(); });
-  at("frame-find").addEventListener("input", flame);
+  at("frame-find").addEventListener("input", () => flame());
   at("zoom-out").addEventListener("click", () => zoom(tree[0]));
   at("flame").addEventListener("keydown", walk);
   choose();
+  showCallOf(window.boardprof.chosen());
+  addEventListener("chosen", (event) => showCallOf(event.detail));
+  addEventListener("beforeprint", () => flame(PAPER));
+  addEventListener("afterprint", () => flame());
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; flame(); } });
 })();

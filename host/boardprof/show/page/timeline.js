@@ -147,7 +147,7 @@
       const left = x(chosen.time);
       pen.strokeRect(left - 0.5, topOf(track) + 0.5, Math.max(1, x(chosen.end ?? chosen.time) - left), heightOf(view.tracks[track]) - 4);
     }
-    at("span").textContent = `${shown(from)} to ${shown(to)}`;
+    at("span").textContent = `${shown(from)} to ${shown(to)}${view.clock}`;
   }
   const topOf = (number) => view.tracks.slice(0, number).reduce((sum, each) => sum + heightOf(each), 2);
 
@@ -194,13 +194,13 @@
       const isClose = place - last < 7;
       last = place;
       if (isClose) { // they would hide the slices
-        pen.fillRect(place - 0.5, top - 6, 1, 5);
+        pen.fillRect(place - 0.5, top, 1, 5);
         continue;
       }
       pen.beginPath();
-      pen.moveTo(place, top);
-      pen.lineTo(place - 3, top - 6);
-      pen.lineTo(place + 3, top - 6);
+      pen.moveTo(place, top + 6);
+      pen.lineTo(place - 3, top);
+      pen.lineTo(place + 3, top);
       pen.fill();
       pen.fillRect(place - 0.5, top, 1, ROW - 2);
     }
@@ -245,8 +245,8 @@
     pen.fillStyle = soft;
     pen.font = "11px system-ui, sans-serif";
     pen.textAlign = "right";
-    pen.fillText(most.toLocaleString("en-US", { maximumFractionDigits: 3 }), width, top + 9);
-    pen.fillText(least.toLocaleString("en-US", { maximumFractionDigits: 3 }), width, top + LINE - 3);
+    const [low, high] = [least, most].map((each) => each.toLocaleString("en-US", { maximumFractionDigits: 3 }));
+    pen.fillText(`${low} to ${high}`, width, top - LABEL + 13); // beside the title, above the line
     pen.textAlign = "left";
   }
 

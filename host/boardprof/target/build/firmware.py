@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from boardprof.base.errors import (
@@ -28,7 +28,7 @@ from boardprof.base.files import check_is_file, write_bytes
 from boardprof.base.progress import activity
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.descriptions.tables import DEFAULT_BAUD, FlashSpec, filled
+from boardprof.target.descriptions.tables import CHOOSE, DEFAULT_BAUD, FlashSpec, filled
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.compiler import Compiler
 from boardprof.target.toolchain.tools import Tools, ended
@@ -143,27 +143,51 @@ def flash(
     image: Path,
     port: str | None = None,
     *,
+    probe: str | None = None,
+    dry_run: bool = False,
     output: int | None = None,
     on_command: Callable[[str], None] | None = None,
 ) -> None:
     """Write ``image`` to a board, reset it, and wait until its port is there again.
 
+    ``probe``: serial number of the debug probe to use. ``dry_run``: only report the commands.
     ``output``: file descriptor for the tool's output, so that its progress is visible.
     """
-    how = check_flashable(spec, port)
+    how = _with_probe(spec, check_flashable(spec, port), probe)
     if not image.is_file():
         raise UsageError(f"The image {image} does not exist.")
-    check_port(how, port)
-    _check_free(spec, port)
+    if not dry_run:
+        check_port(how, port)
+        _check_free(spec, port)
     with tempfile.TemporaryDirectory(prefix="boardprof-flash-") as folder:
         values = _values(spec, how, image.resolve(), port, Path(folder))
         for command in filter(None, (how.command, how.reset)):
             whole = filled(command, values)
             if on_command is not None:
                 on_command(shlex.join(whole))
-            _run(spec, how, whole, output)
+            if not dry_run:
+                _run(spec, how, whole, output)
+    if dry_run:
+        return
     with activity(f"waiting for {spec.name} to start"):
         _settle(how, port)
+
+
+def _with_probe(spec: BoardSpec, how: FlashSpec, probe: str | None) -> FlashSpec:
+    """Return how to flash with the words that choose the probe, or without them."""
+    if probe is not None and not how.choose:
+        raise UsageError(
+            f"{how.command[0]} is not told which probe to use for {spec.name}.",
+            hint=f'add "{CHOOSE}" and choose = [...] to [flash] in {spec.folder / "board.toml"}',
+        )
+    words = filled(how.choose, {"probe": probe}) if probe is not None else []
+    # A serial number is a word; braces in it stand for themselves.
+    words = [word.replace("{", "{{").replace("}", "}}") for word in words]
+
+    def chosen(command: Sequence[str]) -> tuple[str, ...]:
+        return tuple(w for each in command for w in (words if each == CHOOSE else [each]))
+
+    return replace(how, command=chosen(how.command), reset=chosen(how.reset))
 
 
 @contextlib.contextmanager

@@ -50,6 +50,7 @@ _EMULATORS = r"(?i)qemu-[\w-]+|renode(-\w+)?|spike|FVP_[\w-]+"
 _ICOUNT = r"--?icount"
 _FIXED = r"(?:(?:.*,)?shift=)?(\d+)(?:,.*)?"
 _COUNTED = ("instructions", "cycles", "ticks")
+_TIMES = ("duration_time", "task-clock", "cpu-clock")
 _TIME_SCALE = 30.0
 """Time scale for an emulator that is found at a port."""
 
@@ -107,6 +108,11 @@ class BoardSpec:
     doctor: DoctorSpec = field(default_factory=DoctorSpec)
     instruction_ns: int = 0  # what each takes on the clock of a QEMU; 0 if not known
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether its image is a program or a library for this machine's own system."""
+        return self.build.arch == "posix" and not self.clock.is_emulated
+
     def at_port(self) -> BoardSpec:
         """Return the board as it is at a port: the real one if it has ``[port]``."""
         if self.port is None:
@@ -129,6 +135,8 @@ class BoardSpec:
         clock, cycles = self.clock, {"cycles": f"{emulator} has no cycle model"}
         if clock.kind != "simulated":
             clock = ClockSpec("simulated", _TIME_SCALE, reason=f"{emulator} runs at its port")
+        if self.build.arch == "posix":  # its clocks are those of the host
+            cycles |= dict.fromkeys(_TIMES, f"{emulator} is slower than the CPU that it emulates")
         unsupported = {**cycles, **self.unsupported, **_without_meaning(command)}
         return replace(
             self,
@@ -211,6 +219,14 @@ def _check_counts(top: TomlTable, spec: BoardSpec) -> None:
     check_names(work, known)
     for name, derived in spec.derived.items():
         check_formula(top.table("derived").table(name), derived.formula, known)
+
+
+def metric_names(spec: BoardSpec) -> list[str]:
+    """Return the metrics that a board may have, as far as its description tells."""
+    counts = counted_names(spec.folder, spec.build.collectors, spec.events) or ()
+    by_clock = ["instructions"] if spec.instruction_ns else []
+    have = [name for name in counts if name not in spec.unsupported]
+    return [*by_clock, *have, *spec.derived]
 
 
 def _parsed(folder: Path) -> dict[str, Any]:
@@ -344,9 +360,14 @@ def with_reported_board(spec: BoardSpec, name: str) -> BoardSpec:
         return replace(spec, name=name)
 
 
+def is_recordable(spec: BoardSpec) -> bool:
+    """Tell whether calls on a board can be recorded."""
+    return bool(spec.launch.record or spec.launch.recorder)
+
+
 def check_recordable(spec: BoardSpec) -> None:
     """Check that calls on a board can be recorded."""
-    if spec.launch.record or spec.launch.recorder:
+    if is_recordable(spec):
         return
     if spec.launch.kind == "serial":
         raise UsageError(

@@ -63,6 +63,9 @@ def _compiled(condition: str) -> CodeType:
     return compile(python, "bp_config.h", "eval")
 
 
+_CORE = "-mcpu="
+
+
 @dataclass(frozen=True)
 class BuildSpec:
     """How firmware for a board is compiled and linked: ``[build]``."""
@@ -87,6 +90,12 @@ class BuildSpec:
     libc_cflags: tuple[str, ...] = ()
     libc_ldflags: tuple[str, ...] = ()
     libc_heap: int = 0  # bytes for ``malloc``; with 0, code that calls it does not link
+
+    @property
+    def core(self) -> str:
+        """The core that its code is compiled for, as GCC names it; "" if not known."""
+        named = [flag for flag in self.cflags if flag.startswith(_CORE)]
+        return named[-1].removeprefix(_CORE).partition("+")[0] if named else ""
 
     @property
     def options(self) -> dict[str, int]:
@@ -312,17 +321,22 @@ class DoctorSpec:
 
     sources: tuple[str, ...] = ()
     work: Mapping[str, KnownWork] = field(default_factory=dict, hash=False)  # by counter or event
+    nowhere: int = 0  # an address that nothing answers at
+    varies: tuple[str, ...] = ()  # counters of an emulator that depend on the calls before
 
 
 def read_doctor(table: TomlTable) -> DoctorSpec:
     """Read ``[doctor]``."""
     sources = table.texts("sources")
+    varies = table.texts("varies", ())
     work = table.table("work", required=False)
+    nowhere = table.take("nowhere", int, 0)
     table.end()
     for path in sources:
         if not (table.file.parent / path).is_file():
             raise table.error("sources", f"there is no file {path!r} in the board's folder")
-    return DoctorSpec(sources, {name: _work(work.table(name)) for name in work.keys})
+    works = {name: _work(work.table(name)) for name in work.keys}
+    return DoctorSpec(sources, works, nowhere, varies)
 
 
 def _work(table: TomlTable) -> KnownWork:
@@ -424,13 +438,37 @@ def _files(folder: Path, source: str) -> dict[str, Path]:
 
 
 @dataclass(frozen=True)
+class GuestSpec:
+    """The Linux kernel of a virtual machine whose first process is the image."""
+
+    kernel: str  # path, may have ``*``; the last one in the order of numbers is taken
+    package: str  # the Debian package that has it, may have ``*`` for the release
+
+
+def _read_guest(table: TomlTable) -> GuestSpec:
+    """Read ``[launch.guest]``."""
+    spec = GuestSpec(kernel=table.take("kernel", str), package=table.take("package", str))
+    table.end()
+    return spec
+
+
+def find_kernel(spec: GuestSpec) -> Path | None:
+    """Return the newest installed kernel; None if there is none."""
+    found = Path("/").glob(spec.kernel.lstrip("/"))
+    return max(
+        found, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))], default=None
+    )
+
+
+@dataclass(frozen=True)
 class LaunchSpec:
     """How the host reaches a running board: ``[launch]``.
 
     ``kind`` is "library" (loaded into the host's process), "process" (a child process: a program or
     an emulator) or "serial" (a line to a board that runs already). In ``command``, ``{image}`` is
     the firmware's path, ``{port}`` a TCP port, ``{folder}`` the board's folder, ``{simulator}`` the
-    program that was built for it, ``{node_package}`` the folder of that package; in ``record``,
+    program that was built for it, ``{node_package}`` the folder of that package, ``{kernel}`` and
+    ``{initramfs}`` the files of a guest whose first process is the firmware. In ``record``,
     ``{plan}`` is the file that says what to record, ``{recorder}`` boardprof's plugin for QEMU,
     ``{node_recorder}`` its module for Node.js. With ``listen`` "host" the child connects to
     ``{port}``; with "board" it prints ``listening on HOST:PORT``.
@@ -443,6 +481,7 @@ class LaunchSpec:
     baud: int | None = None
     simulator: SimulatorSpec | None = None
     node_package: str | None = None  # NAME@VERSION, for an emulator that runs in Node.js
+    guest: GuestSpec | None = None
     record: tuple[str, ...] = ()  # options that record a call; empty if it cannot
     recorder: str | None = None  # "callgrind" for a child that is not an emulator
 
@@ -458,6 +497,7 @@ def read_launch(table: TomlTable) -> LaunchSpec:
             listen=table.choice("listen", ("host", "board")),
             simulator=_read_simulator(table.table("simulator")) if table.has("simulator") else None,
             node_package=_read_node_package(table) if table.has("node_package") else None,
+            guest=_read_guest(table.table("guest")) if table.has("guest") else None,
             record=table.texts("record", ()),
             recorder=table.choice("recorder", ("callgrind",)) if table.has("recorder") else None,
         )
@@ -491,12 +531,14 @@ def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
     named = placeholders(table, "command", spec.command)
     built = {"simulator"} if spec.simulator is not None else set()
     built |= {"node_package"} if spec.node_package is not None else set()
-    needed = {"image", "port"} if spec.listen == "host" else {"image"}
-    if not needed | built <= named <= {"image", "port", "folder"} | built:
+    image = {"image"} if spec.guest is None else {"kernel", "initramfs"}
+    needed = image | ({"port"} if spec.listen == "host" else set())
+    if not needed | built <= named <= image | {"port", "folder"} | built:
         simulator = '"{simulator}" with [launch.simulator], "{node_package}" with that key, '
+        words = '"{image}"' if spec.guest is None else '"{kernel}" and "{initramfs}"'
         raise table.error(
             "command",
-            f'must contain "{{image}}", and "{{port}}" if listen = "host"; {simulator}'
+            f'must contain {words}, and "{{port}}" if listen = "host"; {simulator}'
             "no other placeholder is known",
         )
 
@@ -528,16 +570,21 @@ def read_port(table: TomlTable, kind: str) -> PortSpec:
 _IMAGES = {"image", "bin", "hex"}
 
 
+CHOOSE = "{choose}"
+
+
 @dataclass(frozen=True)
 class FlashSpec:
     """How firmware is written to a board: ``[flash]``.
 
     Commands run in the board's folder. ``{image}`` is the path of the ELF file, ``{bin}`` and
-    ``{hex}`` of its converted forms, ``{port}`` the board's port.
+    ``{hex}`` of its converted forms, ``{port}`` the board's port. The word ``{choose}`` stands for
+    the words of ``choose``, in which ``{probe}`` is the serial number of a debug probe.
     """
 
     command: tuple[str, ...]
     package: str | None = None
+    choose: tuple[str, ...] = ()  # nothing, if the user names no probe
     reset: tuple[str, ...] = ()  # restarts the board if the command does not
     settle_s: float = 0.5  # from then until the board answers
     timeout_s: float = 120.0
@@ -548,6 +595,7 @@ def read_flash(table: TomlTable, kind: str, *, has_port: bool) -> FlashSpec:
     spec = FlashSpec(
         command=table.texts("command", None),
         package=table.take("package", str, None),
+        choose=table.texts("choose"),
         reset=table.texts("reset"),
         settle_s=table.positive("settle_s", FlashSpec.settle_s),
         timeout_s=table.positive("timeout_s", FlashSpec.timeout_s),
@@ -558,8 +606,12 @@ def read_flash(table: TomlTable, kind: str, *, has_port: bool) -> FlashSpec:
             "command", f'a board with launch.kind = "{kind}" can only be flashed if it has [port]'
         )
     known = {*_IMAGES, "port"}
-    named = check_placeholders(table, "command", spec.command, known)
-    check_placeholders(table, "reset", spec.reset, known)
+    words = [word for word in spec.command if word != CHOOSE]
+    named = check_placeholders(table, "command", words, known)
+    check_placeholders(table, "reset", [word for word in spec.reset if word != CHOOSE], known)
+    check_placeholders(table, "choose", spec.choose, {"probe"})
+    if bool(spec.choose) != (len(words) < len(spec.command)):
+        raise table.error("choose", f'goes with the word "{CHOOSE}" in command')
     if not named & _IMAGES:
         raise table.error("command", 'must contain "{image}", "{bin}" or "{hex}"')
     return spec

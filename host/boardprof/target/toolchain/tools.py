@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import re
-import resource
 import shlex
 import shutil
 import signal
@@ -21,8 +20,14 @@ from typing import Any
 from boardprof.base.errors import BuildError, MissingToolError, StorageError
 from boardprof.base.files import no_room
 from boardprof.target.descriptions.board import BoardSpec
+from boardprof.target.descriptions.tables import find_kernel
 from boardprof.target.toolchain.cache import Cache, digest, file_state
 from boardprof.target.toolchain.node_package import is_installed
+
+try:
+    import resource
+except ModuleNotFoundError:  # not a POSIX system: what a program takes is not seen
+    resource = None  # type: ignore[assignment]
 
 _TIMEOUT_S = 300.0
 _IDLE_S = 20.0
@@ -166,7 +171,7 @@ def _communicated(
     process: subprocess.Popen[str], timeout_s: float, idle_s: float | None
 ) -> tuple[str, str]:
     """Return what a program prints; raise TimeoutExpired with the limit that it exceeded."""
-    if idle_s is None:
+    if idle_s is None or resource is None:
         return process.communicate(timeout=timeout_s)
     began_s = active_s = time.monotonic()
     taken = 0
@@ -214,7 +219,7 @@ def later_interrupts() -> Iterator[None]:
     came: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _: came.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGINT)}
         if callable(signal.getsignal(number))  # others raise nothing
     }
     try:
@@ -228,6 +233,9 @@ def later_interrupts() -> Iterator[None]:
 
 def end_with_children(process: subprocess.Popen[Any]) -> None:
     """End a program that leads a session, and its children: cc1 would outlive gcc."""
+    if resource is None:
+        process.kill()
+        return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -288,6 +296,8 @@ def missing_tools(spec: BoardSpec) -> list[dict[str, str]]:
         for tool, package in needed.items()
         if shutil.which(tool) is None
     ]
+    if launch.guest is not None and find_kernel(launch.guest) is None:
+        missing.append({"tool": launch.guest.kernel, "package": launch.guest.package})
     sources = launch.simulator.python_package if launch.simulator is not None else None
     if sources is not None and python_package_version(sources) is None:
         missing.append({"tool": sources, "python_package": sources})

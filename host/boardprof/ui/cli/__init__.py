@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
                 signal.signal(signal.SIGINT, handler)
                 _lose_no_interrupt()
             if arguments is None:
-                _interrupt_by(signal.SIGTERM, signal.SIGHUP)
+                _interrupt_by(signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
             return run_command(arguments)
         finally:
             if is_ours:
@@ -133,7 +133,10 @@ def _lose_no_interrupt() -> None:
         main_thread = threading.main_thread().ident
         assert main_thread is not None
         # Not _thread.interrupt_main: it does not wake up a waiting call.
-        signal.pthread_kill(main_thread, signal.SIGINT)
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(main_thread, signal.SIGINT)
+        else:
+            signal.raise_signal(signal.SIGINT)
 
     def tell(unraisable: sys.UnraisableHookArgs) -> None:
         if not issubclass(unraisable.exc_type, KeyboardInterrupt):

@@ -22,6 +22,7 @@ from boardprof.ui.cli.options import (
     agent_key_option,
     board_option,
     console_option,
+    flash_option,
     image_option,
     json_option,
     number_option,
@@ -35,6 +36,7 @@ from boardprof.ui.cli.output import (
     echo_lines,
     echo_note,
     echo_page,
+    echo_written,
     progress_bar,
 )
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo
 
     from boardprof.measure.board.board import Board
+    from boardprof.measure.doctor.counters import Finding
     from boardprof.target.descriptions.board import BoardSpec
 
 
@@ -351,6 +354,13 @@ def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
     metavar="N",
     help="Random seed for faults and test data.",
 )
+@flash_option
+@click.option(
+    "--report",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Also check what ends a call, and write all that was proved to DIR, to send in.",
+)
 @agent_key_option
 @json_option
 @width_option
@@ -363,6 +373,17 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
     Exit codes: 7 if tools for the default board are missing; 6 if a check of a board fails; 4 with
     --link if the link damages or loses frames.
     """
+    if link and options["report"]:
+        raise UsageError("A report is of a board, not of a line alone.", hint="leave out --link")
+    if options["report"] and not any(options[name] for name in ("port", "board", "image")):
+        raise UsageError("Which board should be checked?", hint="add -b BOARD, or -p PORT")
+    if options["flash"] and (link or not (options["port"] and options["board"])):
+        raise UsageError(
+            "--flash writes functions of known work to a board at a port.",
+            hint="-b BOARD -p PORT --flash",
+        )
+    if options["flash"] and options["image"]:
+        raise UsageError("--flash builds the firmware itself.", hint="leave out --image")
     if link and options["image"]:
         raise UsageError(
             "--image has no effect on the test of a line.", hint="leave out --image, or --link"
@@ -449,10 +470,12 @@ def _environment_text(facts: Mapping[str, Any]) -> str:
 
 def _doctor_board(as_json: bool, **options: Any) -> int:
     from boardprof.measure.doctor.check_board import connect_and_check, finding_text, proof_facts
-    from boardprof.measure.doctor.counters import FAILED, Finding
+    from boardprof.measure.doctor.counters import FAILED
 
     began_s = time.monotonic()
     key_file = options["key_file"] if options["port"] else None
+    connection = Connection(options["port"], key_file=key_file, on_note=echo_note)
+    report: Path | None = options["report"]
     with progress_bar():
 
         def told(found: Finding) -> None:
@@ -461,16 +484,43 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
             else:
                 echo_lines(finding_text(found))
 
-        findings = connect_and_check(
+        board, findings = connect_and_check(
             options["board"],
-            Connection(options["port"], key_file=key_file, on_note=echo_note),
+            connection,
             image=options["image"],
             on_finding=told,
+            with_guards=report is not None,
+            flashes=options["flash"],
         )
+        if report is not None:
+            _write_proof(report, board, findings, connection)
     if as_json:
         echo_json(proof_facts(findings))
     failed = any(found.verdict == FAILED for found in findings)
     return DeviceError.exit_code if failed else 0
+
+
+def _write_proof(
+    folder: Path, board: Board, findings: Sequence[Finding], connection: Connection
+) -> None:
+    """Write what a board has proved, as data and as a page; a port's line is tested before."""
+    import json
+
+    from boardprof.base.files import unwritable
+    from boardprof.measure.doctor.link_test import try_link
+    from boardprof.measure.doctor.proof import proof_of
+    from boardprof.show.proof_page import render_proof
+
+    link = None if connection.port is None else try_link(board.spec, connection)
+    facts = proof_of(board.spec, board.device, findings, link)
+    texts = {"proof.json": json.dumps(facts, indent=2) + "\n", "index.html": render_proof(facts)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    echo_written("Proof", folder)
 
 
 def _doctor_link(as_json: bool, **options: Any) -> int:

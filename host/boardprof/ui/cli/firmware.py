@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
     board_option,
@@ -89,10 +89,23 @@ def build(
 @board_option
 @port_options
 @build_options
+@click.option(
+    "--probe-serial",
+    "probe",
+    metavar="NUMBER",
+    help="Serial number of the debug probe, if several are plugged in.",
+)
+@click.option("--dry-run", is_flag=True, help="Build, and show the commands; run none of them.")
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="Show each command.")
 def flash(
-    paths: tuple[str, ...], board: str | None, as_json: bool, verbose: bool, **options: Any
+    paths: tuple[str, ...],
+    board: str | None,
+    probe: str | None,
+    dry_run: bool,
+    as_json: bool,
+    verbose: bool,
+    **options: Any,
 ) -> None:
     """Write firmware to a board with the board's own tool, reset it, and check that it runs.
 
@@ -119,7 +132,10 @@ def flash(
     else:
         firmware = build(spec, paths, parse_build_options(options), verbose=on_command)
         image, build_id = firmware.image, firmware.build_id
-    write(spec, image, port, output=STDERR, on_command=on_command)
+    if dry_run:
+        write(spec, image, port, probe=probe, dry_run=True, on_command=echo)
+        return
+    write(spec, image, port, probe=probe, output=STDERR, on_command=on_command)
     runs = None
     if port is not None:  # it raises if the board does not run what was flashed
         with after_flash(), connect_by(parse_connection(options), spec, image) as connected:
@@ -294,21 +310,29 @@ def new() -> None:
 @click.argument("name")
 @click.option(
     "--like",
-    required=True,
     metavar="BOARD",
     shell_complete=complete_board,
     help="Board to copy from.",
 )
+@click.option("--arch", metavar="ARCH", help="Or the architecture, for a board that is like none.")
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
 @json_option
-def board(name: str, like: str, folder: Path, as_json: bool) -> None:
+def board(name: str, like: str | None, arch: str | None, folder: Path, as_json: bool) -> None:
     """Create DIR/NAME, the folder of a board, as a copy of another board. It builds at once.
 
-    A comment with CHANGE marks each place that still describes the other board.
+    A comment with CHANGE marks each place that still describes the other board. What the other
+    board shares with its family becomes a part of the copy.
     """
-    from boardprof.target.scaffold import MARK, new_board
+    from boardprof.target.scaffold import MARK, MODELS, new_board
 
-    target = new_board(name, like, folder)
+    if (like is None) == (arch is None):
+        raise UsageError(
+            "A new board needs a model: either --like or --arch.",
+            hint=f"--like BOARD, or --arch {' or '.join(MODELS)}",
+        )
+    if arch is not None and arch not in MODELS:
+        raise UnknownNameError("architecture", arch, MODELS)
+    target = new_board(name, like or MODELS[arch or ""], folder)
     files = sorted(path for path in target.rglob("*") if path.is_file())
     if as_json:
         echo_json(_facts(files, [f"boardprof build -b {_as_folder(target)}"]))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from boardprof.jobs.run.plan import Plan
     from boardprof.target.build.build_options import BuildOptions
+    from boardprof.target.cfunction import CFunction
 
 
 LONGEST_S = 1_000_000
@@ -116,6 +117,26 @@ def complete_board(
     return [CompletionItem(f"{before}{comma}{name}") for name in names]
 
 
+def complete_metrics(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the metrics of the boards that are named, also after a comma."""
+    from click.shell_completion import CompletionItem
+
+    from boardprof.base.errors import BoardprofError
+    from boardprof.target.descriptions.board import board_spec, default_board, metric_names
+
+    chosen = ctx.params.get("board_names") or ()
+    names = ["all"]
+    with contextlib.suppress(BoardprofError):
+        boards = [name for each in chosen for name in each.split(",")]
+        for spec in map(board_spec, boards) if boards else [default_board()]:
+            names += metric_names(spec)
+    before, comma, start = incomplete.rpartition(",")
+    fitting = [name for name in dict.fromkeys(names) if name.startswith(start)]
+    return [CompletionItem(f"{before}{comma}{name}") for name in fitting]
+
+
 def complete_file(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
@@ -135,7 +156,7 @@ def complete_run(
     names = ["last"]
     with contextlib.suppress(HistoryError):
         names += [run.name for run in user_history().own_runs() if run.name]
-    fitting = [name for name in dict.fromkeys(names) if incomplete and name.startswith(incomplete)]
+    fitting = [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
     return fitting or complete_file(ctx, parameter, incomplete)
 
 
@@ -156,28 +177,40 @@ def complete_target(
 def complete_value(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Complete functions after ``FILE.c:``, which bash splits into three words; else files."""
+    """Complete parameters; functions after ``FILE.c:``, which bash splits into three words."""
     words = [ctx.params.get("target") or "", *(ctx.params.get("values") or ())]
     if incomplete == ":" and len(words) == 1:
         words, incomplete = [*words, ":"], ""
-    if words[1:] != [":"]:
+    if words[1:] == [":"]:
+        return _function_names(words[0], incomplete)
+    if words[1:2] == [":"]:
+        words = ["".join(words[:3]), *words[3:]]
+    file, _, name = words[0].rpartition(":")
+    if "=" in incomplete or not file:
         return complete_file(ctx, parameter, incomplete)
-    return _function_names(words[0], incomplete)
+    given = {word.partition("=")[0] for word in words[1:]}
+    function = next((each for each in _functions(file) if each.name == name), None)
+    left = (each.name for each in (function.parameters if function else ()))
+    fitting = [name for name in left if name not in given and name.startswith(incomplete)]
+    return [f"{name}=" for name in fitting] or complete_file(ctx, parameter, incomplete)
 
 
 def _function_names(file: str, start: str) -> list[str]:
-    """Return the functions of a source with this prefix; none if it does not compile."""
+    names = [*(fn.name for fn in _functions(file)), "all"]
+    return [name for name in names if name.startswith(start)]
+
+
+def _functions(file: str) -> Sequence[CFunction]:
+    """Return the functions of a source; none if it does not compile."""
     from boardprof.base.errors import BoardprofError
     from boardprof.target.build.build_options import BuildOptions
     from boardprof.target.build.builder import Build
     from boardprof.target.descriptions.board import default_board
 
     try:
-        found, _ = Build(default_board(), [file], BuildOptions(), None).functions()
+        return Build(default_board(), [file], BuildOptions(), None).functions()[0]
     except (BoardprofError, OSError):
-        return []
-    names = [*(fn.name for fn in found), "all"]
-    return [name for name in names if name.startswith(start)]
+        return ()
 
 
 def time_option(name: str, help_text: str, *, default: str | None = None) -> Decorator:

@@ -35,6 +35,10 @@ _TAB = "\t"
 _quiet = False
 _is_read = True
 _width: int | None = None
+_bar: Bar | None = None
+"""What other output erases before it is printed."""
+_turn = threading.RLock()
+"""Seconds of progress come from a thread of their own."""
 
 
 def set_quiet(quiet: bool) -> None:
@@ -84,7 +88,10 @@ def _write(
 ) -> None:
     """Print. If nobody reads it, the command continues, because its exit code may be a verdict."""
     try:
-        click.echo(content, err=err, nl=nl, color=color)
+        with _turn:
+            if _bar is not None:
+                _bar.erase()
+            click.echo(content, err=err, nl=nl, color=color)
     except BrokenPipeError:
         forget_output(err=err)
 
@@ -292,27 +299,29 @@ def plain_console() -> Console:
 @contextlib.contextmanager
 def progress_bar(*, measures: bool = False) -> Iterator[None]:
     """Show the progress of long work while the context lasts: a bar, or lines in a log."""
-    bar: Bar | None = None
+    global _bar
     shown: Show
+    outer = _bar  # of the command that this work belongs to
     if sys.stderr is not None and sys.stderr.isatty():
-        bar = shown = Bar()
+        shown = _bar = Bar()
         if measures and not _quiet:
-            bar.get_ready()
+            _bar.get_ready()
     else:
         shown = ProgressLines(lambda line: echo(line, err=True))
-    turn = threading.Lock()  # seconds come from a thread of their own
 
     def show(what: str, done: int, total: int | None) -> None:
         if not _quiet:
-            with turn:
+            with _turn:
                 shown(what, done, total)
 
     try:
         with shown_by(show):
             yield
     finally:
-        if bar is not None:
-            bar.end()
+        with _turn:
+            if _bar is not outer and _bar is not None:
+                _bar.end()
+            _bar = outer
 
 
 _SHORT_S = 0.5
@@ -360,12 +369,17 @@ class Bar:
         import rich.console
         import rich.progress  # noqa: F401
 
-    def end(self) -> None:
-        """Remove the bar, so that other output can be printed."""
+    def erase(self) -> None:
+        """Remove what is drawn, so that other output can be printed; progress draws it again."""
         if self._bar is not None:
             self._bar.stop()
-        self._bar = self._began_s = None
+        self._bar = None
         self._what = {}
+
+    def end(self) -> None:
+        """Remove the bar: the work has ended."""
+        self.erase()
+        self._began_s = None
 
     def _begun(self) -> Progress:
         from rich.progress import (

@@ -223,9 +223,6 @@ def _differs(name: str, text: str) -> bool:
         return False
 
 
-_CLEAR = "\x1b[2J\x1b[H"
-"""Clears a terminal, and goes to its first line."""
-
 _TRACE_SECTIONS = {
     "What to record": "time_s calls heap statistics events mode",
     "The board": BOARD_SECTION,
@@ -367,7 +364,7 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
         found = intervals(board, interval_s, count, events=options["events"])
         for number, interval in enumerate(found):
             if sys.stdout.isatty():
-                echo(_CLEAR, nl=False)
+                click.clear()
             elif number:
                 echo("")
             echo_page(interval_page(interval))

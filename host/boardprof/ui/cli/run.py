@@ -30,6 +30,7 @@ from boardprof.ui.cli.options import (
     baseline_option,
     build_options,
     complete_board,
+    complete_metrics,
     complete_target,
     complete_value,
     console_option,
@@ -116,6 +117,7 @@ Examples:
 @click.option(
     "--metrics",
     metavar="NAME[,NAME...]",
+    shell_complete=complete_metrics,
     help="Metrics to read, comma-separated; all includes programmable events. [default: all fixed "
     "counters]",
 )

@@ -24,6 +24,7 @@ from boardprof.ui.pytest_plugin.options import unnumbered
 if TYPE_CHECKING:
     from boardprof.results.history.run import Run
     from boardprof.results.history.run_comparison import BranchRuns
+    from boardprof.show.layout import Page
 
 
 @dataclass(frozen=True)
@@ -296,7 +297,7 @@ class Conclusion:
     errors: tuple[str, ...] = ()  # why the session fails although no test may have
     notes: tuple[str, ...] = ()
     # what became better or worse without a rule; "" if there is nothing to report
-    changes: str = ""
+    changes: Page = ()
 
 
 class _Place(NamedTuple):
@@ -436,19 +437,20 @@ def _numbers(places: Iterable[_Place], any_board: bool) -> dict[_Place, int]:
     return {place: len(found) for place, found in labels.items()}
 
 
-def _changes(name: str, held: Iterable[Verdict]) -> str:
+def _changes(name: str, held: Iterable[Verdict]) -> Page:
     rows = tuple(row for each in held for row in each.rows)
     if not rows:
-        return ""
+        return ()
     # Later: most sessions have rules, or no baseline.
-    from boardprof.show.comparison_table import headline
+    from boardprof.show.comparison_table import comparison_page, headline
+    from boardprof.show.layout import Table
 
     changed = tuple(row for row in rows if row.verdict in DIFFERENT)
-    table = Comparison(changed).table().rpartition("\nBefore: ")[0] if changed else ""
+    tables = [part for part in comparison_page(Comparison(changed)) if isinstance(part, Table)]
     counts = headline(Comparison(rows)).partition("; ")[2]
     told = f"Compared with {name} without a rule: {counts}"
     how = "No change can fail a test. To set rules: --bp-fail-if RULE, or fail_if= in the marker."
-    return "\n".join(filter(None, [told, table.rstrip("\n"), how]))
+    return (told, *tables, how)
 
 
 def _listed(names: Iterable[str]) -> str:

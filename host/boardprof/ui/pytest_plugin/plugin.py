@@ -17,6 +17,7 @@ last run of the branch main.
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Generator, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -46,6 +47,7 @@ from boardprof.ui.pytest_plugin.session import Session
 
 if TYPE_CHECKING:
     from boardprof.measure.board.board import Board
+    from boardprof.show.layout import Page
     from boardprof.ui.pytest_plugin.profiler import Profiler
 
 
@@ -245,19 +247,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     terminalreporter.section("boardprof")
     if ours.measurements:
+        from boardprof.show.answer import answer_page
+        from boardprof.show.table import report_page
+
         report = ours.report()
-        text = report.table(by_board=report.has_several, col_sums=False)
-        terminalreporter.write_line(text.partition("\n\nConfiguration\n")[0])
+        _write_page(terminalreporter, answer_page(report) or report_page(report, aggregate=False))
     for worker in ours.lost:
         terminalreporter.write_line(f"note: worker {worker} died: its measurements are missing")
     for note in ours.notes:
         terminalreporter.write_line(escaped(f"note: {note}", keep="\n"))
     for warning in ours.warnings:
         terminalreporter.write_line(escaped(f"warning: {warning}", keep="\n"), yellow=True)
-    if ours.changes:
-        terminalreporter.write_line(ours.changes)
+    _write_page(terminalreporter, ours.changes)
     for error in ours.errors:
         terminalreporter.write_line(escaped(f"ERROR: {error}", keep="\n"), red=True)
+
+
+def _write_page(terminal: pytest.TerminalReporter, page: Page) -> None:
+    """Print tables and lines, fitted to a terminal's width; to a file or a program in full."""
+    from boardprof.show.layout import fitted
+
+    width = shutil.get_terminal_size().columns if terminal.isatty else 0
+    terminal.write(fitted(page, width, styled=terminal.hasmarkup))
 
 
 def _conclude(session: pytest.Session, ours: Session) -> None:

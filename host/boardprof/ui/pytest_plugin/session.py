@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from boardprof.results.history.run_comparison import BranchRuns
     from boardprof.results.report.measurement import Measurement
     from boardprof.results.report.report import Report
+    from boardprof.show.layout import Page
     from boardprof.ui.pytest_plugin.gate import Verdict
     from boardprof.ui.pytest_plugin.profiler import OpenBoards, Turns
 
@@ -59,7 +60,7 @@ class Session:
         self.is_ruled = bool(self.options.rules)
         self.is_broken_off = False  # a user, or a test that called `pytest.exit`, ended the session
         self.skipped: dict[str, str] = {}  # label of each skipped test -> the reason
-        self.changes = ""
+        self.changes: Page = ()
         # labels of tests that failed only because their branch has too few runs so far
         self.waiting: list[str] = []
         self._open = contextlib.ExitStack()

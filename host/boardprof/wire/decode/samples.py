@@ -47,6 +47,8 @@ class Reading:
     wrapped: int = 0  # how often, within the window
     ambiguous: bool = False  # it may have wrapped more often
     estimated: bool = False  # only part of the window was counted: its hardware was shared
+    enabled_ns: int = 0  # of an estimate: how long it should have counted
+    running_ns: int = 0  # and how long it has
     outside_hooks: int = 0  # what interrupts took outside of hooks; of no function
 
     @property
@@ -197,18 +199,20 @@ class _SentCounter:
                 ambiguous = ambiguous and not self._is_bounded(bounds, period, longest_s)
         own_return = meaning.own_return
         whole = value + wrapped * period - _interrupts(fields, meaning)
-        scale = _scale(fields, meaning)
+        enabled_ns, running_ns = _shared(fields, meaning)
         if self.clock:
             each = hz * info.instruction_ns  # ticks, in 1e-9
             whole = (2 * 10**9 * whole + each) // (2 * each)
         return Reading(
-            whole if scale is None else round(whole * scale),
+            round(whole * Fraction(enabled_ns, running_ns)) if enabled_ns else whole,
             meaning.unit,
             info.hz,
             fields[own_return] if isinstance(own_return, str) else own_return,
             wrapped,
             ambiguous,
-            estimated=scale is not None,
+            estimated=bool(enabled_ns),
+            enabled_ns=enabled_ns,
+            running_ns=running_ns,
         )
 
     def _is_bounded(self, bounds: Any, period: int, longest_s: float | None) -> bool:
@@ -258,12 +262,12 @@ def _shorter(longest_s: float | None, found: Iterable[tuple[_SentCounter, Any]])
     return longest_s
 
 
-def _scale(fields: Any, meaning: Counter) -> Fraction | None:
-    """Return the factor for a count of part of the window; None if it covers the whole window."""
+def _shared(fields: Any, meaning: Counter) -> tuple[int, int]:
+    """Return how long a counter should have counted and has; zeros if that is all the window."""
     if meaning.enabled is None or meaning.running is None:
-        return None
+        return 0, 0
     enabled, running = fields[meaning.enabled], fields[meaning.running]
-    return None if enabled == running else Fraction(enabled, running)
+    return (0, 0) if enabled == running else (int(enabled), int(running))
 
 
 def _interrupts(fields: Any, meaning: Counter) -> int:

@@ -195,8 +195,8 @@ def make_claim(*, takeover: bool) -> bytes:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in many containers
-        return f"uid{os.getuid()}"
+    except (ImportError, KeyError, OSError):  # an id without a name, as in many containers
+        return f"uid{os.getuid()}" if hasattr(os, "getuid") else "somebody"
 
 
 _BUILD_AGAIN = "build the firmware again with this boardprof"

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import time
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError, LinkError
 from boardprof.base.packages import named_function
+
+if TYPE_CHECKING:
+    import socket
 
 __all__ = ["Clocked", "DescriptorTransport", "Emulator", "Transport", "unknown_time"]
 
@@ -72,15 +77,16 @@ def unknown_time() -> None:
 
 
 class DescriptorTransport:
-    """A stream on a file descriptor: socket, serial line or pty.
+    """A stream on a file descriptor (serial line or pty) or a socket.
 
     ``poll`` and ``os.read`` on purpose: the readers of pyserial and its ``in_waiting`` idiom take
-    byte by byte what arrives in blocks, and ``select`` refuses descriptors from 1024 on.
+    byte by byte what arrives in blocks, and ``select`` refuses descriptors from 1024 on. Only
+    where there is no ``poll``, as on Windows, ``select`` serves for sockets.
     """
 
     def __init__(
         self,
-        descriptor: int,
+        line: int | socket.socket,
         name: str,
         close: Callable[[], None],
         *,
@@ -89,11 +95,12 @@ class DescriptorTransport:
         has_ended: Callable[[], bool] = bool,
         printed: Callable[[], str] = str,
         board_s: Callable[[], float | None] = unknown_time,
+        commands: Sequence[Sequence[str]] = (),
     ) -> None:
         """Wrap an open descriptor.
 
         Args:
-            descriptor: readable and writable.
+            line: readable and writable.
             name: the port, for messages.
             close: releases the descriptor and all that belongs to it.
             byte_time_s: seconds a byte takes on the wire.
@@ -102,23 +109,30 @@ class DescriptorTransport:
             has_ended: whether the reason is that the program at the other end has ended.
             printed: see `Transport.printed`.
             board_s: see `Clocked.board_s`.
+            commands: command lines of programs that are known to be at the other end.
         """
-        os.set_blocking(descriptor, False)
         self.name = name
         self.byte_time_s = byte_time_s
-        self._descriptor = descriptor
-        self._readable = select.poll()
-        self._readable.register(descriptor, select.POLLIN)
+        self._take: Callable[[int], bytes]
+        self._put: Callable[[Any], int]
+        if isinstance(line, int):
+            os.set_blocking(line, False)
+            self._take, self._put = partial(os.read, line), partial(os.write, line)
+        else:
+            line.setblocking(False)
+            self._take, self._put = line.recv, line.send
+        self._has_bytes, self._has_room = _waiting(line)
         self._close: Callable[[], None] | None = close
         self._explain_loss = explain_loss
         self._has_ended = has_ended
         self.printed = printed
         self.board_s = board_s
+        self.commands = commands
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """Send all of ``data``; see `Transport.write`."""
         try:
-            written = os.write(self._descriptor, data)
+            written = self._put(data)
         except BlockingIOError:
             written = 0
         except OSError as error:
@@ -131,7 +145,7 @@ class DescriptorTransport:
         while view:
             self._await_room(deadline - time.monotonic(), timeout_s)
             try:
-                view = view[os.write(self._descriptor, view) :]
+                view = view[self._put(view) :]
                 deadline = time.monotonic() + timeout_s
             except BlockingIOError:
                 pass
@@ -145,18 +159,16 @@ class DescriptorTransport:
                 "end.",
                 hint="check the cable and flow control, or reset the board",
             )
-        writable = select.poll()
-        writable.register(self._descriptor, select.POLLOUT)
-        writable.poll(left_s * 1000.0)
+        self._has_room(left_s)
 
     def read(self, timeout_s: float) -> bytes:
         """Return what has arrived; see `Transport.read`."""
         if self._close is None:
             raise self._lost(None)
-        if not self._readable.poll(timeout_s * 1000.0 if timeout_s > 0.0 else 0):  # rounds up
+        if not self._has_bytes(timeout_s):
             return b""
         try:
-            data = os.read(self._descriptor, _READ_SIZE)
+            data = self._take(_READ_SIZE)
         except BlockingIOError:
             return b""
         except OSError as error:
@@ -168,7 +180,7 @@ class DescriptorTransport:
     def close(self) -> None:
         """Let go of the line; see `Transport.close`."""
         close, self._close = self._close, None
-        self._descriptor = -1  # its number may soon be another file's
+        self._put = _closed  # its number may soon be another file's
         if close is not None:
             close()
 
@@ -183,6 +195,26 @@ class DescriptorTransport:
         )
         lost.ended = seen if self._has_ended() else ""
         return lost
+
+
+def _closed(data: object) -> int:
+    raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def _waiting(line: int | socket.socket) -> tuple[Callable[[float], object], ...]:
+    """Return functions that wait for bytes to come, and for room to send, up to some seconds."""
+    if not hasattr(select, "poll"):
+        return (
+            lambda timeout_s: select.select([line], [], [], max(timeout_s, 0.0))[0],
+            lambda timeout_s: select.select([], [line], [], max(timeout_s, 0.0))[1],
+        )
+    readable, writable = select.poll(), select.poll()
+    readable.register(line, select.POLLIN)
+    writable.register(line, select.POLLOUT)
+    return (
+        lambda timeout_s: readable.poll(timeout_s * 1000.0 if timeout_s > 0.0 else 0),  # rounds up
+        lambda timeout_s: writable.poll(timeout_s * 1000.0),
+    )
 
 
 Connect = Callable[[str, float], Transport]

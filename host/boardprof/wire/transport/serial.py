@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import sys
-import termios
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +24,14 @@ from boardprof.base.errors import (
 from boardprof.base.processes import described, lock_holders, openers
 from boardprof.wire.transport.base import DescriptorTransport, Transport
 
+try:
+    import termios
+
+    _REFUSED: type[Exception] = termios.error
+except ModuleNotFoundError:  # not a POSIX system: a port has a name, not a file
+    termios = None  # type: ignore[assignment]
+    _REFUSED = OSError
+
 if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo
 
@@ -41,11 +48,11 @@ class UsbLine:
     tells whether the board has kept its state.
     """
 
-    def __init__(self, line: DescriptorTransport, again: Callable[[], DescriptorTransport]) -> None:
+    def __init__(self, line: Transport, again: Callable[[], Transport]) -> None:
         """Wrap an open line; ``again`` opens it wherever it is now."""
         self.name = line.name
         self.byte_time_s = line.byte_time_s
-        self._line: DescriptorTransport | None = line
+        self._line: Transport | None = line
         self._again = again
         self._is_closed = False
 
@@ -84,7 +91,7 @@ class UsbLine:
         self._is_closed = True
         self._let_go()
 
-    def _opened(self) -> DescriptorTransport:
+    def _opened(self) -> Transport:
         if self._line is None:
             why = "is closed" if self._is_closed else "was lost in an earlier call"
             raise LinkError(f"{self.name} {why}", hint="connect again")
@@ -106,7 +113,7 @@ def connect_serial(device: str, baud: int, lines: ControlLines | None = None) ->
     return UsbLine(line, lambda: _open(device, baud, kept))
 
 
-def _open(device: str, baud: int, lines: ControlLines) -> DescriptorTransport:
+def _open(device: str, baud: int, lines: ControlLines) -> DescriptorTransport | PyserialTransport:
     import serial  # not needed to show help or to run an emulated board
 
     if not device:
@@ -121,8 +128,11 @@ def _open(device: str, baud: int, lines: ControlLines) -> DescriptorTransport:
             f"{device} cannot run at {baud} baud: {error}.",
             hint=f"give the board's rate with {option('--baud')}",
         ) from error
-    except (serial.SerialException, OSError, termios.error) as error:
+    except (serial.SerialException, OSError, _REFUSED) as error:
         raise _explain(device, error) from error
+    if termios is None:
+        line.timeout, line.write_timeout = _LOOK_S, _WRITE_S
+        return PyserialTransport(line, device, BITS_PER_BYTE / line.baudrate)
     is_pty = os.path.realpath(device).startswith(_PTY)
     # Not every program locks, and two that read take each other's bytes. Who has the other end of a
     # pseudo-terminal may well have this one open, too.
@@ -147,7 +157,7 @@ def _busy(device: str, holders: list[int]) -> BusyError:
 def _explain(device: str, error: Exception) -> BoardError:
     number = getattr(error, "errno", None)
     for cause in (error, error.__context__):  # pyserial keeps only the text of some
-        if number is None and isinstance(cause, termios.error):
+        if number is None and isinstance(cause, _REFUSED):
             number = cause.args[0]
     if number == errno.ENOENT:
         is_address = ":" in device and "/" not in device

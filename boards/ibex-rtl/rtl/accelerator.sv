@@ -22,7 +22,7 @@
 // engine is busy, writes are lost. It fails at an address that is not RAM, and at once if LENGTH or
 // ROWS is out of range.
 
-module engine (
+module accelerator (
     input logic clk_i,
     input logic rst_ni,
 

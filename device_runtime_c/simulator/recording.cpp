@@ -4,16 +4,13 @@
 #include "recording.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "Vsoc.h"
 
 namespace {
 
-/* The names of the core's own counters of the same events (bp_ibex_hpm.c). */
-constexpr const char *kColumns[] = {"cycles",         "instruction-waits", "data-waits",
-                                    "multiply-waits", "divide-waits",      nullptr};
-
-uint32_t stack_pointer; /* when the instruction that arrives was in ID */
+uint32_t stack_pointer; /* when the instruction that arrives was in the stage */
 
 uint64_t stack_now() {
     return stack_pointer;
@@ -35,7 +32,7 @@ int32_t branch_offset(uint32_t insn) {
            int32_t(insn >> 7 & 0x1eu);
 }
 
-/* The core has made a compressed instruction a long one before it is in ID. */
+/* The core has made a compressed instruction a long one before it is in the stage. */
 bp_insn_t decoded(uint32_t pc, uint32_t insn, bool compressed) {
     uint32_t rd = insn >> 7 & 31u, rs1 = insn >> 15 & 31u;
     bp_insn_t found = {};
@@ -61,8 +58,16 @@ bp_insn_t decoded(uint32_t pc, uint32_t insn, bool compressed) {
 
 } // namespace
 
-Recording::Recording(const std::string &plan, uint32_t base, uint32_t words)
-    : recorder_(bp_recorder_open(plan.c_str(), kColumns)), base_(base), blocks_(size_t(words) * 2) {
+Recording::Recording(const std::string &plan, std::vector<Cost> costs, uint32_t base,
+                     uint32_t words)
+    : costs_(std::move(costs)), base_(base), blocks_(size_t(words) * 2),
+      pending_(1 + costs_.size()) {
+    std::vector<const char *> columns{"cycles"};
+    for (const Cost &cost : costs_) {
+        columns.push_back(cost.name.c_str());
+    }
+    columns.push_back(nullptr);
+    recorder_ = bp_recorder_open(plan.c_str(), columns.data());
     if (recorder_ == nullptr) {
         throw std::runtime_error("calls cannot be recorded");
     }
@@ -73,46 +78,41 @@ Recording::~Recording() {
     bp_recorder_close(recorder_);
 }
 
-/* The block of the instruction in ID. */
+/* The block of the instruction that is done. */
 bp_block_t *Recording::block(const Vsoc &soc) {
-    bp_block_t *&found = blocks_.at((soc.id_pc_o - base_) / 2);
+    bp_block_t *&found = blocks_.at((soc.pc_o - base_) / 2);
     if (found == nullptr) {
-        bp_insn_t insn = decoded(soc.id_pc_o, soc.id_insn_o, soc.id_compressed_o);
+        bp_insn_t insn = decoded(soc.pc_o, soc.insn_o, soc.compressed_o);
         found = bp_recorder_block(recorder_, &insn, 1);
     }
     return found;
 }
 
-void Recording::add(uint64_t *cost) const {
-    cost[CYCLES]++;
-    cost[FETCH_WAITS] += waits_.fetch;
-    cost[DATA_WAITS] += waits_.data;
-    cost[MULTIPLY_WAITS] += waits_.multiply;
-    cost[DIVIDE_WAITS] += waits_.divide;
+void Recording::add(const Vsoc &soc) {
+    pending_[0]++;
+    for (size_t i = 0; i < costs_.size(); i++) {
+        pending_[1 + i] += soc.event_o >> costs_[i].event & 1u;
+    }
 }
 
-/* Give a cost to the instruction that was done last. */
-void Recording::charge(uint64_t *cost) {
-    for (size_t column = 0; column < COLUMNS; column++) {
-        if (cost[column] != 0) {
-            bp_recorder_charge(recorder_, column, cost[column]);
-            cost[column] = 0;
+/* Give what is pending to the instruction that was done last. */
+void Recording::charge() {
+    for (size_t column = 0; column < pending_.size(); column++) {
+        if (pending_[column] != 0) {
+            bp_recorder_charge(recorder_, column, pending_[column]);
+            pending_[column] = 0;
         }
     }
 }
 
 void Recording::cycle(const Vsoc &soc) {
-    waits_.cycle(soc);
-    if (!soc.id_valid_o) {
-        uint64_t cost[COLUMNS] = {};
-        add(cost);
-        charge(cost);
+    add(soc);
+    if (soc.busy_o && !soc.done_o) {
         return;
     }
-    add(pending_);
-    if (soc.id_done_o) {
+    if (soc.done_o) {
         stack_pointer = soc.stack_o;
         bp_recorder_arrive(recorder_, block(soc), 1);
-        charge(pending_);
     }
+    charge();
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator: runs a program on the system in rtl/, with its byte port on a TCP connection.
  *
- *   simulator PROGRAM.elf ADDRESS:PORT [--record PLAN]
+ *   simulator PROGRAM.elf ADDRESS:PORT [--record PLAN [--cost NAME=EVENT]...]
  *             [--marks FILE [--entry ADDRESS]... [--stop LOW:HIGH]...]
  *
+ * --cost also records the cycles of one of the core's events (rtl/core.sv of its board).
+ * --marks is for boards with a watcher of their own (watcher.h).
  * It ends when the host closes the connection, and then says where the core was. While the core
  * sleeps and only a byte can wake it, it stops the clock and waits for one. */
 
@@ -15,12 +17,26 @@
 #include <vector>
 
 #include "Vsoc.h"
-#include "Vsoc___024root.h"
-#include "counts.h"
-#include "program.h"
+#include "Vsoc__Dpi.h"
 #include "line.h"
+#include "program.h"
 #include "recording.h"
 #include "verilated.h"
+#include "watcher.h"
+
+namespace {
+
+constexpr uint32_t kRamBase = 0x00100000u;
+constexpr uint32_t kRamWords = 262144u;
+
+Ram ram{kRamBase, std::vector<uint32_t>(kRamWords)};
+
+} // namespace
+
+/* Called by rtl/ram.sv for each of its words. */
+int sim_word(int index) {
+    return static_cast<int>(ram.words[static_cast<size_t>(index)]);
+}
 
 double sc_time_stamp() { /* Verilator needs it without SystemC */
     return 0;
@@ -28,27 +44,22 @@ double sc_time_stamp() { /* Verilator needs it without SystemC */
 
 namespace {
 
-constexpr uint32_t kRamBase = 0x00100000u;
-constexpr uint32_t kRamWords = 262144u;
-constexpr uint32_t kEntry =
-    kRamBase + 0x80u; /* Ibex reference guide, "Exceptions and Interrupts" */
 constexpr uint64_t kFlushCycles = 1024u;
+/* A core that does not wait gets a frame after so many cycles or questions whether there is one. */
 constexpr uint64_t kLookCycles = 1u << 20;
+constexpr unsigned kLooks = 1024;
 
 struct Options {
     std::string program;
     std::string where;
     std::string marks;
     std::string plan;
+    std::vector<Cost> costs;
     std::vector<uint32_t> entries;
     std::vector<std::pair<uint32_t, uint32_t>> stops;
 };
 
-/* Who looks at each cycle, if anybody. */
-struct Watchers {
-    std::unique_ptr<Counts> counts;
-    std::unique_ptr<Recording> recording;
-};
+using Watchers = std::vector<std::unique_ptr<Watcher>>;
 
 uint32_t number(const std::string &text) {
     size_t used = 0;
@@ -60,11 +71,14 @@ uint32_t number(const std::string &text) {
 }
 
 void option(Options &options, const std::string &name, const std::string &value) {
-    size_t colon = value.find(':');
+    size_t colon = value.find(':'), equal = value.find('=');
     if (name == "--marks") {
         options.marks = value;
     } else if (name == "--record") {
         options.plan = value;
+    } else if (name == "--cost" && equal != std::string::npos &&
+               number(value.substr(equal + 1)) < 32) {
+        options.costs.push_back({value.substr(0, equal), number(value.substr(equal + 1))});
     } else if (name == "--entry") {
         options.entries.push_back(number(value));
     } else if (name == "--stop" && colon != std::string::npos) {
@@ -87,32 +101,22 @@ Options parse(const std::vector<std::string> &words) {
     if (options.marks.empty() && !(options.entries.empty() && options.stops.empty())) {
         throw std::invalid_argument("--marks is missing");
     }
+    if (!options.marks.empty() && open_marks == nullptr) {
+        throw std::invalid_argument("--marks: this board has no watcher");
+    }
     return options;
-}
-
-void load(const std::string &program, Vsoc &soc) {
-    Ram ram{kRamBase, std::vector<uint32_t>(kRamWords)};
-    if (load_elf(program, ram) != kEntry) {
-        throw std::runtime_error(program + " does not start where the core does");
-    }
-    for (uint32_t i = 0; i < kRamWords; i++) {
-        soc.rootp->soc__DOT__u_ram__DOT__words[i] = ram.words[i];
-    }
 }
 
 void edge(Vsoc &soc, Watchers &watchers) {
     soc.clk_i = 0;
     soc.eval();
-    if (watchers.counts) {
-        watchers.counts->cycle(soc);
-    }
-    if (watchers.recording) {
-        watchers.recording->cycle(soc);
+    for (const auto &each : watchers) {
+        each->cycle(soc);
     }
     soc.clk_i = 1;
 }
 
-/* Only the falling edge resets the core, since its clock is gated. */
+/* Only the falling edge resets a core whose clock is gated. */
 void reset(Vsoc &soc) {
     soc.rst_ni = 1;
     soc.eval();
@@ -127,6 +131,7 @@ void reset(Vsoc &soc) {
 }
 
 void run(Vsoc &soc, Line &line, Watchers &watchers) {
+    unsigned looks = 0;
     for (uint64_t cycle = 1; !line.closed(); cycle++) {
         soc.rx_valid_i = line.waiting();
         soc.rx_data_i = line.next();
@@ -135,16 +140,19 @@ void run(Vsoc &soc, Line &line, Watchers &watchers) {
             line.put(soc.tx_data_o);
         }
         bool take = soc.rx_ready_o && soc.rx_valid_i;
-        bool look = soc.rx_look_o || cycle % kLookCycles == 0;
+        looks += soc.rx_look_o;
         soc.eval();
         if (take) {
             line.take();
+            looks = 0;
         }
-        if (look) {
-            line.look();
-        }
-        if (cycle % kFlushCycles == 0) {
+        bool flush = cycle % kFlushCycles == 0;
+        if (flush) {
             line.flush();
+        }
+        if (cycle % kLookCycles == 0 || looks == kLooks || (soc.rx_wait_o && flush)) {
+            line.release();
+            looks = 0;
         }
         if (soc.asleep_o && soc.rx_ready_o && !line.waiting()) {
             line.flush();
@@ -160,19 +168,19 @@ int main(int argc, char **argv) {
         Options options = parse({argv + 1, argv + argc});
         VerilatedContext context;
         Vsoc soc(&context);
-        load(options.program, soc);
+        soc.boot_i = load_elf(options.program, ram);
         Line line(options.where);
         Watchers watchers;
         if (!options.marks.empty()) {
-            watchers.counts =
-                std::make_unique<Counts>(options.marks, options.entries, options.stops);
+            watchers.push_back(open_marks(options.marks, options.entries, options.stops));
         }
         if (!options.plan.empty()) {
-            watchers.recording = std::make_unique<Recording>(options.plan, kRamBase, kRamWords);
+            watchers.push_back(
+                std::make_unique<Recording>(options.plan, options.costs, kRamBase, kRamWords));
         }
         reset(soc);
         run(soc, line, watchers);
-        std::fprintf(stderr, "simulator: ended at pc 0x%x\n", static_cast<unsigned>(soc.id_pc_o));
+        std::fprintf(stderr, "simulator: ended at pc 0x%x\n", static_cast<unsigned>(soc.pc_o));
     } catch (const std::invalid_argument &error) {
         std::fprintf(stderr,
                      "simulator: %s: write PROGRAM.elf ADDRESS:PORT [--record PLAN]"

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -46,25 +47,41 @@ Line::~Line() {
 }
 
 void Line::receive(bool block) {
-    received_.resize(kChunk);
-    head_ = 0;
-    ssize_t got = recv(socket_, received_.data(), kChunk, block ? 0 : MSG_DONTWAIT);
-    received_.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    uint8_t chunk[kChunk];
+    ssize_t got = recv(socket_, chunk, kChunk, block ? 0 : MSG_DONTWAIT);
     bool later = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
     closed_ = got <= 0 && !later;
+    if (got > 0) {
+        received_.insert(received_.end(), chunk, chunk + got);
+    }
 }
 
-void Line::look() {
-    if (!waiting()) {
-        receive(false);
-        return;
+/* A frame ends with a 0, and may begin with one (protocol/SPEC.md, section 2). Returns whether a
+ * whole one had arrived. */
+bool Line::release_received() {
+    received_.erase(received_.begin(), received_.begin() + static_cast<ptrdiff_t>(released_));
+    head_ = released_ = 0;
+    auto first = std::find_if(received_.begin(), received_.end(), [](uint8_t b) { return b != 0; });
+    auto end = std::find(first, received_.end(), 0);
+    if (end == received_.end()) {
+        return false;
     }
+    released_ = static_cast<size_t>(end - received_.begin()) + 1;
+    return true;
+}
+
+void Line::release() {
     pollfd ready{socket_, POLLRDHUP, 0}; /* also end if the core does not read any more */
-    closed_ = poll(&ready, 1, 0) > 0;
+    if (waiting()) {
+        closed_ = poll(&ready, 1, 0) > 0;
+    } else if (!release_received()) {
+        receive(false);
+        release_received();
+    }
 }
 
 void Line::wait() {
-    if (!waiting()) {
+    while (!waiting() && !closed_ && !release_received()) {
         receive(true);
     }
 }

@@ -18,8 +18,11 @@ module ram #(
     input  logic [             31:0] b_wdata_i,
     output logic [             31:0] b_rdata_o
 );
-  // The simulator puts the program here before the first cycle.
-  logic [31:0] words[Words]  /* verilator public_flat_rw */;
+  logic [31:0] words[Words];
+
+  // The program, from the simulator.
+  import "DPI-C" function int sim_word(input int index);
+  initial for (int i = 0; i < Words; i++) words[i] = sim_word(i);
 
   always_ff @(posedge clk_i) begin
     if (a_req_i) a_rdata_o <= words[a_addr_i];

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Model the cycles that a Cortex-M core needs for code, at zero wait states.
+
+How often each block and each edge between blocks ran is counted; their cost is added up from a
+table of each core in ``cycle_tables/``, which names the manual's section for every line. What the
+model cannot know is in the interval of each cost. docs/cycles.md has the reasons and the errors.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from boardprof.base.errors import BoardprofError
+from boardprof.measure.hotspots.thumb_instruction import BRANCHES, ThumbInstruction, decoded
+
+CORES = ("cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4")
+"""The cores that have a table."""
+
+_TABLES = Path(__file__).resolve().parent / "cycle_tables"
+_LOOK_BACK = 8
+_ODD_RUN = 3
+_WAITING = frozenset({"load", "float_load"})
+"""Their second cycle is not a step of their own: they wait for the memory."""
+
+_FLOAT_RESULTS = frozenset({"float", "float_multiply_add", "float_divide"})
+_LOADS = frozenset(
+    {"load", "load_double", "load_exclusive", "load_multiple", "load_multiple_pc", "load_pc"}
+    | {"float_load", "float_load_double", "float_load_multiple"}
+)
+
+
+class UnknownCostError(BoardprofError):
+    """An instruction has no cost in the table of its core."""
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """A number of core cycles, modelled: the estimate, and what it may be."""
+
+    point: int
+    low: int
+    high: int
+
+    def __add__(self, other: Cycles) -> Cycles:
+        """Return the cycles of both."""
+        return Cycles(self.point + other.point, self.low + other.low, self.high + other.high)
+
+    def __mul__(self, times: int) -> Cycles:
+        """Return the cycles of several times the same."""
+        return Cycles(self.point * times, self.low * times, self.high * times)
+
+
+NO_CYCLES = Cycles(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class _Cost:
+    cycles: Cycles
+    each: int
+
+    def of(self, count: int) -> Cycles:
+        more = self.each * count
+        return self.cycles + Cycles(more, more, more)
+
+
+_Costs = Mapping[str, _Cost]
+
+
+@cache
+def _table(core: str) -> Mapping[str, _Costs]:
+    if core not in CORES:
+        raise UnknownCostError(f"No table of cycles for {core!r}; there are {', '.join(CORES)}.")
+    text = (_TABLES / f"{core}.toml").read_text("utf-8")
+    return {
+        part: {name: _cost(line) for name, line in lines.items()}
+        for part, lines in tomllib.loads(text).items()
+    }
+
+
+def _cost(line: Mapping[str, Any]) -> _Cost:
+    point = line["cycles"]
+    return _Cost(
+        Cycles(point, line.get("low", point), line.get("high", point)), line.get("each", 0)
+    )
+
+
+class CycleModel:
+    """The cost of each instruction of an image on a core."""
+
+    def __init__(self, core: str, texts: Mapping[int, str]) -> None:
+        """Take one of ``CORES``, and the text of each instruction by address.
+
+        The texts are those of ``boardprof.target.elf.addresses.disassembly``.
+        """
+        table = _table(core)
+        self._core = core
+        self._straight = table["straight"]
+        self._leaving = table["leaving"]
+        self._neighbours = table.get("neighbours", {})
+        self._texts = texts
+        addresses = sorted(texts)
+        self._before = dict(zip(addresses[1:], addresses, strict=False))
+        self._after = dict(pairwise(addresses))
+        self._decoded: dict[int, ThumbInstruction] = {}
+
+    def straight(self, addresses: Sequence[int], came_from: int | None) -> list[Cycles]:
+        """Return the cost of each instruction in one pass through a block.
+
+        A branch costs here what it costs when it is not taken; `leaving` has the rest.
+
+        Args:
+            addresses: Those of the instructions, in the order in which they run.
+            came_from: The address of the instruction before them; None if it is not known.
+
+        Raises:
+            UnknownCostError: The core's table has no cost for an instruction.
+        """
+        run = self._run_up_to(addresses[0], came_from) if addresses else []
+        costs = []
+        for address in addresses:
+            instruction = self._at(address)
+            costs.append(self._cost(instruction, run))
+            run.append(instruction)
+        return costs
+
+    def leaving(self, last: int, goes_to: int | None) -> Cycles:
+        """Return what the last instruction of a block costs in addition to `straight`.
+
+        Args:
+            last: The address of the instruction.
+            goes_to: The address of the next one that runs; None if it is not known.
+
+        Raises:
+            UnknownCostError: It is not a branch, but the next instruction is elsewhere.
+        """
+        instruction = self._at(last)
+        if goes_to == last + instruction.size and instruction.can_go_on:
+            return NO_CYCLES
+        kind = instruction.kind
+        if kind not in BRANCHES:
+            if goes_to is None:
+                return NO_CYCLES
+            raise self._unknown(instruction, f"goes to {goes_to:#x}, so an exception interrupts it")
+        cost = self._leaving.get(kind)
+        if cost is None:
+            raise self._unknown(instruction, "has no cost")
+        cycles = cost.cycles
+        if goes_to is not None and goes_to in self._texts and self._at(goes_to).is_odd:
+            more = cycles + self._beside("odd_target")
+            cycles = Cycles(min(more.point, more.high), more.low, more.high)
+        if instruction.is_conditional:  # `straight` has it as not taken
+            cycles = cycles + self._plain(instruction) + self._not_taken * -1
+        return cycles
+
+    @property
+    def _not_taken(self) -> Cycles:
+        return self._straight["branch_not_taken"].cycles
+
+    def _at(self, address: int) -> ThumbInstruction:
+        found = self._decoded.get(address)
+        if found is None:
+            text = self._texts.get(address)
+            if text is None:
+                raise UnknownCostError(f"The image has no instruction at {address:#x}.")
+            size = self._after.get(address, 0) - address
+            if size not in (2, 4):  # objdump leaves out zeros
+                name = text.partition("\t")[0]
+                size = 4 if name.endswith(".w") or name in ("bl", "tbb", "tbh") else 2
+            found = self._decoded[address] = decoded(address, size, text)
+        return found
+
+    def _unknown(self, instruction: ThumbInstruction, why: str) -> UnknownCostError:
+        text = instruction.text.replace("\t", " ")
+        return UnknownCostError(f"{text!r} at {instruction.address:#x} {why} on {self._core}.")
+
+    def _run_up_to(self, address: int, came_from: int | None) -> list[ThumbInstruction]:
+        """Return the instructions that ran in a straight line right before an address."""
+        run: list[ThumbInstruction] = []
+        at = came_from
+        while at is not None and at in self._texts and len(run) < _LOOK_BACK:
+            instruction = self._at(at)
+            if not instruction.can_go_on or at + instruction.size != address:
+                break
+            run.insert(0, instruction)
+            address, at = at, self._before.get(at)
+        return run
+
+    def _plain(self, instruction: ThumbInstruction) -> Cycles:
+        """Return the cost of an instruction that runs, without its neighbours."""
+        kind = instruction.kind
+        if kind == "store" and instruction.has_offset_register:
+            kind = "store_by_register" if "store_by_register" in self._straight else kind
+        cost = self._straight.get(kind)
+        if cost is None:
+            raise self._unknown(instruction, "has no cost")
+        return cost.of(instruction.count)
+
+    def _beside(self, rule: str) -> Cycles:
+        cost = self._neighbours.get(rule)
+        return NO_CYCLES if cost is None else cost.cycles
+
+    def _cost(self, instruction: ThumbInstruction, run: list[ThumbInstruction]) -> Cycles:
+        if instruction.is_conditional and instruction.kind in BRANCHES:
+            self._plain(instruction)  # it must have a cost when it is taken
+            return self._not_taken
+        cycles = self._plain(instruction)
+        if self._neighbours:
+            cycles += self._place(instruction, run)
+            if run:
+                cycles += self._after_others(instruction, run)
+        if instruction.is_conditional:  # the condition may be false
+            cycles = Cycles(cycles.point, min(cycles.low, 1), max(cycles.high, 1))
+        return cycles
+
+    def _place(self, instruction: ThumbInstruction, run: list[ThumbInstruction]) -> Cycles:
+        """Return what the place of an instruction in memory costs."""
+        if instruction.is_literal and instruction.kind not in BRANCHES:
+            return self._beside("literal")
+        if not instruction.is_odd:
+            return NO_CYCLES
+        odd = 1
+        for each in reversed(run):
+            if not each.is_odd:
+                break
+            odd += 1
+        if odd < _ODD_RUN:
+            return NO_CYCLES
+        if odd % _ODD_RUN == 0 and {each.kind for each in (*run[-2:], instruction)} == {"float"}:
+            return self._beside("odd_floats")
+        first = run[-_ODD_RUN] if len(run) >= _ODD_RUN else None
+        if first is not None and first.kind not in _WAITING and self._plain(first).point > 1:
+            return self._beside("odd_run_after_several")
+        return self._beside("odd_run") if odd == _ODD_RUN else NO_CYCLES
+
+    def _after_others(self, instruction: ThumbInstruction, run: list[ThumbInstruction]) -> Cycles:
+        """Return what the instructions right before one cost it, or save."""
+        kind, before = instruction.kind, run[-1]
+        if kind == "it":
+            return self._beside("it_folded") if before.size == 2 else NO_CYCLES
+        if before.kind == "it" and len(run) > 1:
+            before = run[-2]
+        cycles = self._after_access(instruction, before)
+        if before.kind != "load" and before.writes & instruction.address_registers:
+            cycles += self._beside("address_just_written")
+        if before.kind in _FLOAT_RESULTS:
+            if before.writes & instruction.reads:
+                cycles += self._beside("float_just_written")
+            elif before.writes & instruction.addend:
+                cycles += self._beside("addend_just_written")
+        return cycles
+
+    def _after_access(self, instruction: ThumbInstruction, before: ThumbInstruction) -> Cycles:
+        kind = instruction.kind
+        if kind == "hint":
+            is_long = before.kind == "load" or (
+                before.kind == "store" and before.has_offset_register
+            )
+            return self._beside("hint_after_access") if is_long else NO_CYCLES
+        if before.kind == "load" and kind in ("load", "store"):
+            if before.writes & instruction.address_registers:
+                return NO_CYCLES
+            if before.is_literal != instruction.is_literal and kind == "load":
+                return NO_CYCLES
+            indexed = "indexed_" if instruction.is_indexed else ""
+            return self._beside(f"{indexed}{kind}_after_load")
+        if before.kind == "store":
+            if kind in _LOADS:
+                return self._beside("load_after_store")
+            if kind == "store":
+                return self._beside("store_after_store")
+        return NO_CYCLES

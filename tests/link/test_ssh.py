@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards through ssh, with a real ssh server on loopback and its own keys.
+
+The image of linux-arm64 runs there under QEMU's user emulation, as nothing else here can run it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from boardprof.base.errors import BoardError, UsageError
+from boardprof.measure.connect import build, connect
+from boardprof.wire.transport.ssh import connect_ssh
+from tests.boards.conftest import available
+from tests.cli.command import boardprof
+from tests.support import requires_tool
+
+CRC32 = Path(__file__).parents[2] / "examples" / "workloads" / "crc32.c"
+EMULATED = f"run={quote('qemu-aarch64 -cpu cortex-a57')}"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running ssh server, and where it keeps things."""
+
+    port: str  # without a path
+    folder: Path
+    temporary: Path  # TMPDIR of what it runs
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("ssh")
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    sshd = next((p for p in ("/usr/sbin/sshd", "/usr/bin/sshd") if Path(p).exists()), None)
+    sshd = sshd or requires_tool("sshd", "openssh-server")
+    ssh = requires_tool("ssh", "openssh-client")
+    for name in ("host", "user"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+        subprocess.run(command, check=True, timeout=30)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        number = free.getsockname()[1]
+    (folder / "authorized").write_bytes((folder / "user.pub").read_bytes())
+    (folder / "known").write_text(
+        f"[127.0.0.1]:{number} {(folder / 'host.pub').read_text()}", encoding="utf-8"
+    )
+    (folder / "sshd_config").write_text(
+        f"ListenAddress 127.0.0.1:{number}\nHostKey {folder}/host\nPidFile none\n"
+        f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nUsePAM no\n"
+        "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+        f"SetEnv TMPDIR={temporary} PATH={os.environ['PATH']}\n",
+        encoding="utf-8",
+    )
+    (folder / "ssh_config").write_text(
+        f"IdentityFile {folder}/user\nIdentitiesOnly yes\nUserKnownHostsFile {folder}/known\n"
+        "GlobalKnownHostsFile /dev/null\n",
+        encoding="utf-8",
+    )
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "ssh").write_text(f'#!/bin/sh\nexec {ssh} -F {folder}/ssh_config "$@"\n')
+    (programs / "ssh").chmod(0o755)
+    Path("/run/sshd").mkdir(exist_ok=True)  # the server's empty folder, which its service makes
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sshd, "-D", "-e", "-f", str(folder / "sshd_config")], stdout=log, stderr=log
+        )
+    try:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", number), 1).close()
+                break
+            except OSError:
+                assert process.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        yield Server(f"ssh://127.0.0.1:{number}", folder, temporary)
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture(autouse=True)
+def with_keys(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{server.folder / 'bin'}:{os.environ['PATH']}")
+
+
+def test_the_image_is_copied_started_and_removed(server: Server) -> None:
+    requires_tool("qemu-aarch64", "qemu-user")
+    available("linux-arm64")
+    firmware = build(CRC32, board="linux-arm64")
+    with firmware.open(f"{server.port}?{EMULATED}") as board:
+        assert list(server.temporary.iterdir()) == []
+        assert board.device.clock_kind == "simulated"
+        assert board.device.clock_reason == "qemu-aarch64 runs at its port"
+        lacking = {each.name: each.reason for each in board.metrics()}
+        assert lacking["cycles"] == "qemu-aarch64 has no cycle model"
+        assert lacking["instructions"] is not None
+        board.functions.crc32()
+        with pytest.raises(UsageError, match="does not support cycles: qemu-aarch64 has no cycle"):
+            board.profile("crc32", metrics=["cycles"])
+
+
+def test_the_program_of_this_machine_is_measured_through_ssh_pinned_to_a_core(
+    server: Server,
+) -> None:
+    requires_tool("taskset", "util-linux")
+    core = min(os.sched_getaffinity(0))
+    run = quote(f"taskset -c {core}")
+    done = boardprof(
+        *("run", "-q", "-b", "linux", "-p", f"{server.port}?run={run}", f"{CRC32}:crc32"),
+        *("--repeat", "2"),
+    )
+    assert (done.code, done.err) == (0, "")
+    assert "\ncrc32 " in done.out
+    assert list(server.temporary.iterdir()) == []
+
+
+def test_an_agent_that_is_there_is_run_at_its_path(server: Server) -> None:
+    image = build(CRC32, board="linux").image
+    with connect("linux", f"{server.port}{image}") as board:
+        assert board.functions.crc32 is not None
+
+
+def test_an_image_for_another_machine_is_an_error_with_both_machines(server: Server) -> None:
+    """If Linux is set up to run it by QEMU, it runs."""
+    if list(Path("/proc/sys/fs/binfmt_misc").glob("qemu-aarch64")):
+        pytest.skip("this Linux runs programs of AArch64 by QEMU")
+    available("linux-arm64")
+    with pytest.raises(
+        BoardError, match=r"Exec format error.* It is x86_64, the image for aarch64"
+    ):
+        build(CRC32, board="linux-arm64").open(server.port)
+    assert list(server.temporary.iterdir()) == []
+
+
+def test_without_an_image_there_is_nothing_to_run(server: Server) -> None:
+    with pytest.raises(UsageError, match="has no agent to run"):
+        connect_ssh(server.port, 5.0)
+
+
+def test_a_host_whose_key_is_unknown_is_an_error_and_no_question(
+    server: Server, tmp_path: Path
+) -> None:
+    known = server.folder / "known"
+    kept = known.read_bytes()
+    known.write_bytes(b"")
+    try:
+        with pytest.raises(BoardError, match="Host key verification failed"):
+            connect("linux", server.port)
+    finally:
+        known.write_bytes(kept)
+
+
+def test_a_login_that_is_refused_is_an_error_and_no_question(server: Server) -> None:
+    authorized = server.folder / "authorized"
+    kept = authorized.read_bytes()
+    authorized.write_bytes(b"")
+    try:
+        with pytest.raises(BoardError, match="Permission denied"):
+            connect("linux", server.port)
+    finally:
+        authorized.write_bytes(kept)
