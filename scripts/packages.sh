@@ -53,7 +53,6 @@ openocd:openocd
 openssh-client:ssh
 openssh-server:sshd
 postgresql:initdb
-rustc:rustc
 libclang-rt-dev:libfuzzer
 spin:spin
 valgrind:callgrind_annotate"
@@ -80,16 +79,6 @@ fuzzes() {
         }' | clang -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null
 }
 
-# Prints nothing; whether one of the programs of that name on PATH runs. That of rustup does not until
-# a toolchain is chosen.
-runs() (
-    IFS=:
-    for folder in $PATH; do
-        [ -x "$folder/$1" ] && "$folder/$1" --version >/dev/null 2>&1 && exit 0
-    done
-    exit 1
-)
-
 works() {
     case $1 in
     ensurepip) "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ;;
@@ -106,7 +95,6 @@ works() {
     libfuzzer) fuzzes ;;
     initdb) # Debian keeps it off PATH
         command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ;;
-    rustc) runs rustc ;;
     sshd) command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] ;; # /usr/sbin may not be on PATH
     linux-guest) ls /usr/lib/debian-installer/images/*/arm64/text/debian-installer/arm64/linux \
         >/dev/null 2>&1 ;;

@@ -11,4 +11,11 @@
 #define BP_MPS2_ROM 0u
 #define BP_MPS2_ROM_BYTES 0x80000u
 
+/* SSE-300's system counter at 32 MHz: CNTCR of its control frame, CNTCV of its status frame (Arm
+ * CoreLink SSE-300 TRM, 101773, "System counter"). 8 of its ticks take as long as 5 of COUNTER. */
+#define BP_MPS2_SECOND_ENABLE BP_MPS2_REG(0x58100000u, 0x00)
+#define BP_MPS2_SECOND BP_MPS2_REG(0x58101000u, 0x00)
+#define BP_MPS2_SECOND_TICKS 8u
+#define BP_MPS2_COUNTER_TICKS 5u
+
 #include "bp_arch_mps2.h"

@@ -347,7 +347,11 @@ typedef struct {
 } bp_trace_ring_t;
 
 extern bp_trace_ring_t bp_trace_ring[BP_CFG_TRACE_CORES];
+#if BP_CFG_TRACE_AT
+#define bp_trace_words ((uint32_t (*)[BP_TRACE_WORDS])(uintptr_t)BP_CFG_TRACE_AT)
+#else
 extern uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS];
+#endif
 
 /* The slots in use: return the first, or NULL, and store the last. */
 bp_slot_t *bp_slots_now(bp_slot_t **last);

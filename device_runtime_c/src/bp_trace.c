@@ -38,7 +38,9 @@ BP_INLINE void bp_trace_set(uint32_t what) {
 }
 
 bp_trace_ring_t bp_trace_ring[BP_CFG_TRACE_CORES] BP_TRACE_KEPT;
+#if !BP_CFG_TRACE_AT
 uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS] BP_TRACE_KEPT;
+#endif
 
 #if BP_CFG_TRACE_CORES > 1
 #define BP_RING (&bp_trace_ring[bp_arch_core()])

@@ -45,7 +45,11 @@ def turns(tmp_path_factory: pytest.TempPathFactory) -> Turns:
         code = (FIXTURES / "turns.c").read_text()
         changed = code.replace("RESET_AFTER 0u", f"RESET_AFTER {reset_after}u")
         (folder / "turns.c").write_text(changed)
-        own = replace(spec.build, sources=(*spec.build.sources, "turns.c"), own_main=True)
+        # Both fill up.
+        small = {**spec.build.config, "trace": 8192, "trace_at": 0, "stream": 4096}
+        own = replace(
+            spec.build, sources=(*spec.build.sources, "turns.c"), own_main=True, config=small
+        )
         return build(replace(spec, folder=folder, build=own)).image
 
     return of

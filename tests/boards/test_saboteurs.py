@@ -24,6 +24,8 @@ ONE_THIRD = 0x3EAAAAAB  # in single precision, rounded to nearest
 TURNS = 500
 
 SYSTICK_CSR, SYSTICK_RVR, SYSTICK_CVR, DWT_CTRL = 0xE000E010, 0xE000E014, 0xE000E018, 0xE0001000
+FPGAIO_CLK100HZ, FPGAIO_COUNTER, FPGAIO_PRESCALE, FPGAIO_PSCNTR = 0x14, 0x18, 0x1C, 0x20
+TIMER0_STOP, TIMER0_CLEAR, TIMER0_BITMODE = 0x40008004, 0x4000800C, 0x40008508  # nRF51, 19
 TCCR1A, TCCR1B, TIMSK1 = 0x80, 0x81, 0x6F
 
 WITH_SYSTICK = ("netduinoplus2", "rpi-pico", "stm32vldiscovery")
@@ -34,6 +36,13 @@ WITH_CACHES = ("vexriscv-rtl",)
 
 WITHOUT_INHIBIT = ("hifive1", "vexriscv-rtl")
 """Boards without mcountinhibit, the register that stops a counter: a write traps."""
+
+FPGAIO = {
+    **dict.fromkeys(("qemu-cortex-m3", "qemu-cortex-m4", "qemu-cortex-m7"), 0x40028000),
+    "qemu-cortex-m33": 0x50302000,
+    "qemu-cortex-m55": 0x59302000,
+}
+"""The counters of QEMU's MPS2 and MPS3 boards, by their application notes."""
 
 Call = tuple[str, tuple[int, ...]]
 
@@ -46,6 +55,15 @@ def disturbances(spec: BoardSpec, spare: int) -> Iterator[tuple[Call, Call | Non
             twin = None if spec.name in WITH_SYSTICK else ("pokes", (spare, value, TURNS))
             yield ("pokes", (address, value, TURNS)), twin
         yield ("pokes", (DWT_CTRL, 0, TURNS)), ("pokes", (spare, 0, TURNS))
+        if spec.name == "microbit":
+            for address, value in ((TIMER0_STOP, 1), (TIMER0_CLEAR, 1), (TIMER0_BITMODE, 0)):
+                yield ("pokes", (address, value, TURNS)), None
+        if base := FPGAIO.get(spec.name):
+            for register, value in (
+                (FPGAIO_COUNTER, 0), (FPGAIO_COUNTER, 0x40000000), (FPGAIO_PRESCALE, 7),
+                (FPGAIO_PSCNTR, 1000), (FPGAIO_CLK100HZ, 100_000),
+            ):  # fmt: skip
+                yield ("pokes", (base + register, value, TURNS)), None
     elif arch == "riscv":
         for name, value in (("writes_inhibit", 5), ("writes_minstret", 0), ("writes_mcycle", 0)):
             yield (name, (value, TURNS)), None

@@ -84,6 +84,7 @@ def test_every_other_block_is_run_or_becomes_a_file() -> None:
         ("c", False),
         ("console", True),
         ("groovy", False),
+        ("json", False),
         ("json", True),
         ("python", False),
         ("python", True),

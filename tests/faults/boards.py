@@ -10,6 +10,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -106,7 +107,7 @@ class Target:
 
     def __init__(self, name: str, *more: Path) -> None:
         """Build the firmware, with ``more`` sources; the board's launch kind is not serial."""
-        self.spec: BoardSpec = board_spec(name)
+        self.spec: BoardSpec = _with_small_ring(board_spec(name))
         self.image = build(self.spec, [FUNCTIONS, *more]).image
         self.descriptor = -1
         self._emulator: ChildProcess | None = None
@@ -195,6 +196,14 @@ class Target:
     def close(self) -> None:
         """Remove what was needed to start it."""
         self._folder.cleanup()
+
+
+def _with_small_ring(spec: BoardSpec) -> BoardSpec:
+    """Return a board whose ring for probes fills up: an emulated one may have megabytes."""
+    if "trace_at" not in spec.build.config:
+        return spec
+    config = {**spec.build.config, "trace": 8192, "trace_at": 0, "stream": 4096}
+    return replace(spec, build=replace(spec.build, config=config))
 
 
 def _announced(child: ChildProcess) -> str:

@@ -199,6 +199,37 @@ def test_a_board_that_hears_only_damage_is_4() -> None:
     assert caught.value.exit_code == 4
 
 
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (
+            lambda frame: re.sub(rb"[\x11\x13]", b"", frame),
+            "bytes 11 and 13 do not arrive: turn off software flow control (XON/XOFF; stty -ixon "
+            "-ixoff)",
+        ),
+        (
+            lambda frame: bytes(byte & 0x7F for byte in frame),
+            "no byte from 80 arrives: set eight data bits and no parity",
+        ),
+    ],
+)
+def test_what_keeps_each_hello_from_the_board_is_named(
+    change: Callable[[bytes], bytes], hint: str
+) -> None:
+    """Each HELLO has both: the byte XON, and bytes with bit 7."""
+    with running_agent(FIXTURES / "scalars.c") as (_, port), FaultyLine(port) as line:
+
+        def damage(frame: bytes) -> bytes:
+            line.change_request(damage)
+            return change(frame)
+
+        line.change_request(damage)
+        with pytest.raises(LinkError, match="every frame sent to it") as caught:
+            connect("linux", line.port, timeout_s=0.6)
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith(f"the baud rate. It seems that {hint}")
+
+
 def test_a_board_that_can_read_no_call_says_so_in_the_message() -> None:
     with (
         running_agent(FIXTURES / "scalars.c") as (_, port),

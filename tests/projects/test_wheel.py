@@ -200,6 +200,11 @@ def test_the_wheel_has_the_sources_for_other_build_systems(installed: Installed)
         assert (folder / name).read_bytes() == (ROOT / "device_runtime_c" / name).read_bytes()
 
 
+def test_the_wheel_has_at_most_two_megabytes(installed: Installed) -> None:
+    (wheel,) = installed.folder.parent.glob("boardprof-*.whl")
+    assert wheel.stat().st_size < 2_000_000
+
+
 def test_the_wheel_has_the_manual_page(installed: Installed) -> None:
     page = installed.python.parents[1] / "share" / "man" / "man1" / "boardprof.1"
     text = page.read_text(encoding="utf-8")

@@ -174,6 +174,28 @@ def test_a_file_of_another_kind_is_not_taken_for_raw_bytes(tmp_path: Path) -> No
         assert np.asarray(value(f"@{tmp_path / name}", "i16*")).tolist() == [1, -1]
 
 
+def test_any_file_is_the_text_or_the_bytes_that_it_holds(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_bytes(b"<p>\r\n")
+    assert value(f"@{page}", "char*") == bytearray(b"<p>\r\n\0")
+    assert np.asarray(value(f"@{page}", "u8*")).tolist() == [60, 112, 62, 13, 10]
+
+
+@pytest.mark.parametrize("text", ["[0-9]+x*", '{"a": [1, 2]}', "{{name}}"])
+def test_what_can_only_be_a_text_is_one_for_char(text: str) -> None:
+    assert value(text, "char*") == bytearray(text.encode() + b"\0")
+    assert "x=" + text in refusal(text)
+    with pytest.raises(UsageError):
+        read_argument("x", text).value(None)
+
+
+def test_a_text_that_may_be_a_list_has_a_hint_that_quotes_it() -> None:
+    assert refusal("[a-z]", "char*").endswith(
+        """[0]=a-z is not an integer.\nTry: as a text, in double quotes: x='"[a-z]"'"""
+    )
+    assert value('"[a-z]"', "char*") == bytearray(b"[a-z]\0")
+
+
 def test_an_array_larger_than_the_arena_is_refused_before_it_is_made() -> None:
     """The numbers would take 4 TB."""
     for content in ("zeros", "ones", "random"):

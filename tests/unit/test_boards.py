@@ -282,6 +282,7 @@ def test_options_of_the_agent_are_those_of_bp_config_h() -> None:
         "interrupts": 0,
         "sampling": 0,
         "trace": 0,
+        "trace_at": 0,
         "trace_cores": 1,
         "trace_clock": 0,
         "trace_heap": 0,

@@ -126,6 +126,17 @@ def test_github_shows_a_broken_rule_at_the_line_of_the_function() -> None:
     assert notice.startswith("::notice title=boardprof::1 regression; 1 row not judged")
 
 
+def test_an_editor_gets_a_broken_rule_as_a_compiler_writes_an_error() -> None:
+    error, warning, headline = exported("editor", regression()).splitlines()
+    assert error == (
+        "src/a,b.c:12: error: fir(n=64) on board: instructions 1,200 -> 1,260 (+5.00 %, exact), "
+        "limit instructions:max>2%"
+    )
+    assert warning.startswith("src/a,b.c:12: warning: ")
+    assert headline.startswith("1 regression; 1 row not judged")
+    assert len(exported("editor", hostile()).splitlines()) == 2
+
+
 def test_github_has_an_error_for_what_was_not_checked_if_that_fails() -> None:
     levels = [level for level, _, _ in commands(exported("github", regression(missing=True)))]
     assert levels == ["error", "error", "notice"]

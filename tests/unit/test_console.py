@@ -74,3 +74,12 @@ def test_the_beginning_of_a_frame_is_never_text(length: int) -> None:
     assert requests.decoder.take_console(lines=True) == b""
     (reply,) = requests.receive(frame[length:], 0.0)
     assert reply.body == body
+
+
+def test_damaged_frames_are_counted_and_not_shown_as_text() -> None:
+    console = Console(FrameDecoder())
+    console.feed(b"boot\n\x02\x01\x06@\x01\n\x1b[1mhot\x1b[0m\ttoo\r\n", 0.0)
+    assert console.text == (
+        "(1 line of binary data: damaged frames, or output)\nboot\n\x1b[1mhot\x1b[0m\ttoo\r\n"
+    )
+    assert b"\x06@" in console.data

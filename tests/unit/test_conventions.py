@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from boardprof.base.errors import BuildError, UsageError
 from boardprof.target.build.build_options import BuildOptions, user_flags
 from boardprof.target.build.versions import VersionBuilder
 from boardprof.target.descriptions.board import board_spec
+from boardprof.target.elf.functions import functions
 from tests.support import requires_tool
 from tests.unit.building import build
 from tests.unit.objects import reason
@@ -127,8 +129,18 @@ def test_an_interrupt_handler_is_refused_where_it_does_not_return_as_others(tmp_
     text = "__attribute__((interrupt)) void isr(void) {}\nvoid f(void) {}\n"
     assert reasons(tmp_path, text, "qemu-rv32") == {
         "f": None,
-        "isr": "its calling convention is interrupt: it is an interrupt handler",
+        "isr": "it ends with mret: it is an interrupt handler",
     }
+    command = [
+        requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf"),
+        "-march=rv32imac",
+    ]
+    command += ["-mabi=ilp32", "-g", "-c", "-o", "made.o", "made.c"]
+    handler = text.replace("interrupt", 'interrupt("supervisor")')
+    (tmp_path / "made.c").write_text(handler)
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    found = {each.name: each.reason for each in functions([tmp_path / "made.o"])}
+    assert found == {"f": None, "isr": "it ends with sret: it is an interrupt handler"}
 
 
 @pytest.mark.parametrize("flag", ["-mabi=ms", "-fpcc-struct-return", "-fcall-used-rbx"])

@@ -13,7 +13,6 @@ from elftools.elf.elffile import ELFFile
 
 from boardprof.target.cfunction import CFunction, Pointer, Struct, signature
 from boardprof.target.elf.functions import functions, hidden_functions
-from tests.support import requires_tool
 from tests.unit.objects import compiled, fields, run_compiler
 
 CPP = """\
@@ -203,8 +202,10 @@ pub mod inner {
 
 @cache
 def rustc() -> str:
-    """Return the first rustc that runs: that of rustup does not until a toolchain is chosen."""
-    requires_tool("rustc", "rustc")
+    """Return the first rustc that runs: that of rustup does not until a toolchain is chosen.
+
+    It takes half a gigabyte, and nothing else needs it. So `make setup` does not install it.
+    """
     for folder in os.get_exec_path():
         program = Path(folder, "rustc")
         if os.access(program, os.X_OK):
@@ -213,7 +214,7 @@ def rustc() -> str:
             )
             if done.returncode == 0:
                 return str(program)
-    raise AssertionError("no rustc on PATH runs")
+    pytest.skip("no rustc on PATH runs; nothing but this test needs it: apt-get install rustc")
 
 
 def rust(folder: Path, *flags: str) -> dict[str, CFunction]:

@@ -451,11 +451,18 @@ RATE = TraceClock("cycles", "CYCCNT", 0, per_tick=1000)
 """Its 32 bits wrap after 4,294,967 ticks of the port."""
 
 
-def timed(sequence: int, last: int, now: int, *records: tuple[int, ...], ticks: int = 0) -> bytes:
-    """A whole block, with the clock's low 32 bits and the port's ticks when it was made."""
+def timed(
+    sequence: int,
+    last: int,
+    now: int,
+    *records: tuple[int, ...],
+    ticks: int = 0,
+    is_whole: bool = True,
+) -> bytes:
+    """A block, with the clock's low 32 bits and the port's ticks when it was made."""
     content = words(*records)
     clock = (last % W, now % W, ticks or now // 1000)
-    head = struct.pack("<BBHIIIIQ", 0, 1, len(content), sequence, 0, *clock)
+    head = struct.pack("<BBHIIIIQ", 0, is_whole, len(content), sequence, 0, *clock)
     return head + content.astype("<u4").tobytes()
 
 
@@ -475,6 +482,35 @@ def test_the_clock_may_wrap_between_two_events_if_blocks_come_meanwhile() -> Non
     assert passes(found) == [(16, 5, end, 5 * half)]
     assert found.end == end + 9
     assert found.diagnostics == Diagnostics()
+
+
+def test_the_clock_may_wrap_while_a_large_ring_is_read() -> None:
+    """The ring had all events at the first block; reading it takes 2.5 times 2^32."""
+    half, step = W // 2, W // 8
+    content = timed(0, 0, 0)
+    for i in range(20):
+        record = (10, LOOP + i % 2)
+        content += timed(i, 200, 250 + step * i, record, is_whole=i == 19)
+    end = 200 + 5 * half
+    content += timed(20, end, end + 9, *later(half, GO))
+    line = recording(content, clock=RATE).timelines()[0]
+    assert line.events.time.tolist() == [*range(10, 201, 10), end]
+    assert len(passes(line)) == 10
+    assert line.end == end + 9
+    assert line.diagnostics == Diagnostics()
+
+
+def test_a_time_that_is_not_known_after_a_large_ring_was_read_is_a_gap_before_the_next_event() -> (
+    None
+):
+    """Between two blocks, ten million ticks of the port: the clock may have wrapped twice."""
+    content = timed(0, 0, 0)
+    content += timed(0, 20, 25, (10, LOOP), is_whole=False)
+    content += timed(1, 20, 25, (10, LOOP + 1), ticks=10_000_000)
+    content += timed(2, 45, 45, (25, GO), ticks=10_000_001)
+    line = recording(content, clock=RATE).timelines()[0]
+    assert passes(line) == [(16, 10, 20, 10)]
+    assert (line.diagnostics.unsure, line.diagnostics.unsure_gaps) == (0, 1)
 
 
 def test_events_between_which_the_clock_may_have_wrapped_are_left_out() -> None:
@@ -629,6 +665,8 @@ def test_a_report_says_what_its_recording_lacks_as_trace_does() -> None:
         "loop: 1 begin without an end.",
     ]
     assert probe_run_page(found)[-2:] == lacks
+    emulated = replace(found, facts=replace(found.facts, emulated=True))
+    assert "Try: a ring in RAM that only the emulator has" in probe_run_page(emulated)[-2]
     report = report_of(found)
     assert report.configuration["board probes"] == " ".join(lacks).removesuffix(".")
     for text in (plain(answer_page(report)), render_markdown(report)):

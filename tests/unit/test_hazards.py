@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from boardprof.target.elf.hazards import MASKS, SETS_CLOCK, SLEEPS, hazards
+from boardprof.target.elf.stack_need import image_stack
+from tests.support import requires_tool
 
 
 def found(machine: str, code: str) -> frozenset[str]:
@@ -86,3 +91,24 @@ def test_code_that_sets_the_clocks_timer_is_found(machine: str, code: str) -> No
 )
 def test_other_registers_and_variables_are_not_the_clock(machine: str, code: str) -> None:
     assert found(machine, code) == frozenset()
+
+
+def test_masking_interrupts_in_abort_spoils_no_number(tmp_path: Path) -> None:
+    """A call that aborts ends there, so what abort does is in no number."""
+    (tmp_path / "f.c").write_text(
+        """\
+static void spin(void) { __asm__ volatile("cli"); for (;;) __asm__ volatile(""); }
+void abort(void) { spin(); }
+int checks(int n) { if (n < 0) abort(); return n; }
+void stop(void) { spin(); }
+int stops(int n) { if (n < 0) stop(); return n; }
+"""
+    )
+    command = [requires_tool("avr-gcc", "gcc-avr"), "-mmcu=atmega328p", "-O1", "-gdwarf-2"]
+    command += ["-fno-inline", "-fno-ipa-icf", "-nostdlib", "-Wl,-e,0", "-o", "f.elf", "f.c"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    needs = image_stack(tmp_path / "f.elf", ["checks", "stops"]).needs
+    assert {name: need.hazards for name, need in needs.items()} == {
+        "checks": (),
+        "stops": (MASKS,),
+    }

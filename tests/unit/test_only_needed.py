@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of one function links what this function needs; other images have all functions."""
+"""A run of one function links what this function needs; other images have all functions if they
+fit.
+"""
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BuildError
+from boardprof.jobs.fleet.job import Job
+from boardprof.jobs.fleet.work import built
 from boardprof.jobs.run.execution import Listener, firmware_of
 from boardprof.jobs.run.plan import Plan
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.elf.object_file import images, read_image, symbols
+from boardprof.ui.pytest_plugin.profiler import OpenBoards, Wanted
 from tests.support import requires_tool
 
 SOURCE = """\
@@ -76,3 +85,12 @@ def test_a_function_fits_a_small_board_whatever_else_is_in_its_file(tmp_path: Pa
         linked(tmp_path, "all", board=small)
     for port in (None, "/dev/null"):
         assert linked(tmp_path, "small", "x=1", board=small, port=port)[1] == {"small"}
+    in_batch = built(Job(str(tmp_path / "lib.c"), "arduino-mega", "small", ("x=1",)), small.name)
+    assert in_batch.firmware.missing == {}
+    options: Any = SimpleNamespace(connection=Connection(), wait_s=10.0)
+    with closing(OpenBoards(options)) as boards:
+        wanted = Wanted(small.name, (tmp_path / "lib.c",))
+        with pytest.raises(BuildError, match="arduino-mega has 8,192"), boards.board(wanted):
+            pass
+        with boards.board(replace(wanted, only="small")) as board:
+            assert board.functions.small(2) == 7

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.target.arguments.argument_text import read_argument
+from boardprof.target.arguments.array_argument import array_argument
 from boardprof.target.arguments.passing import Keep, Out
-from boardprof.target.arguments.struct_value import StructText
+from boardprof.target.arguments.struct_value import StructText, structs_bytes
 from boardprof.target.cfunction import Field, Pointer, Scalar, Struct
 
 I16 = Scalar("i16", "int16_t", 2)
@@ -149,8 +151,43 @@ def test_a_hint_has_as_many_brackets_as_the_member_has_dimensions() -> None:
     assert refusal("{m=[1, 2, 3, 4, 5, 6]}", matrix).endswith(
         "m is an array of 2 by 3 elements.\nTry: m=[[NUMBER, ...]]"
     )
-    flexible = Struct("flexible", 2, (Field("length", 0, I16), Field("data", 2, I16, (0,))))
-    assert "the elements of data are not part of the struct" in refusal("{data=[1]}", flexible)
+
+
+FLEXIBLE = Struct("flexible", 4, (Field("length", 0, I16), Field("data", 2, I16, (0,))))
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("{length=3, data=[7, 8, 9]}", "0300 0700 0800 0900"),
+        ("{data=[3]:ones, length=3}", "0300 0100 0100 0100"),
+        ("{length=3, data=[2]:zeros}", "0300 0000 0000 0000"),  # whole structs of 4 bytes
+        ("{length=3}", "0300 0000"),
+    ],
+)
+def test_a_flexible_array_has_as_many_elements_as_the_text_gives(text: str, content: str) -> None:
+    for length in (0, 1):  # 1: as C is written before C99
+        struct = replace(FLEXIBLE, fields=(FLEXIBLE.fields[0], Field("data", 2, I16, (length,))))
+        made = array_argument("f", "s", Pointer(struct, False, 4), value(text, struct))
+        assert made.content() == bytes.fromhex(content)
+        assert made.shape_text == "flexible[1]"
+
+
+def test_only_one_struct_has_a_flexible_array() -> None:
+    assert "give one struct, with its elements" in refusal("[{data=[1]}, {data=[2]}]", FLEXIBLE)
+
+
+def test_an_array_in_a_struct_is_told_by_its_length_and_content() -> None:
+    assert value("{taps=[2]:ones}")["taps"].tolist() == [[1, 1, 0]]
+    assert value("{taps=ones}")["taps"].tolist() == [[1, 1, 1]]
+    drawn = value("{taps=random(7)}")["taps"].tolist()
+    assert drawn == [np.asarray(Out(value("[3]:random(7)", I16)).array).tolist()]
+    assert "taps is an array of 3 elements" in refusal("{taps=[4]:ones}")
+    view = Struct("view", 4, (Field("data", 0, Pointer(I16, False, 4)),))
+    text = value("{data=[2]:ones}", view)
+    _, (link,) = structs_bytes(text.where, text.structs, view)
+    assert np.asarray(link.value).tolist() == [1, 1]
+    assert "is not a struct" in refusal("{taps=[4]:twos}")
 
 
 def test_the_hint_is_in_the_command_line_s_words() -> None:

@@ -14,6 +14,8 @@
 enum { BP_TABLES = 10, BP_ENTRIES = 512 };
 
 #define BP_IS_TABLE 3u /* in the last level: is a page */
+#define BP_IS_BLOCK 1u
+#define BP_BLOCK ((uintptr_t)1 << 21)
 #define BP_ADDRESS (UINT64_C(0xfffffffff) << 12)
 #define BP_ACCESSED (1u << 10)
 #define BP_SHARED (3u << 8)
@@ -46,10 +48,15 @@ static volatile uint64_t *bp_below(volatile uint64_t *entry) {
 }
 
 void bp_arch_mmu_map(uintptr_t start, uintptr_t end, enum bp_arch_mmu_use use) {
-    for (uintptr_t page = start; page < end; page += 4096) {
-        volatile uint64_t *gibibyte = bp_below(&bp_tables[0][page >> 30]);
-        volatile uint64_t *pages = bp_below(&gibibyte[page >> 21 & 511]);
-        pages[page >> 12 & 511] = page | bp_attributes[use] | BP_ACCESSED | BP_IS_TABLE;
+    uint64_t access = bp_attributes[use] | BP_ACCESSED;
+    for (uintptr_t at = start, bytes; at < end; at += bytes) {
+        volatile uint64_t *block = &bp_below(&bp_tables[0][at >> 30])[at >> 21 & 511];
+        bytes = at % BP_BLOCK == 0 && end - at >= BP_BLOCK ? BP_BLOCK : 4096;
+        if (bytes == BP_BLOCK) {
+            *block = at | access | BP_IS_BLOCK;
+        } else {
+            bp_below(block)[at >> 12 & 511] = at | access | BP_IS_TABLE;
+        }
     }
 }
 

@@ -14,8 +14,8 @@ enum bp_arch_mmu_use {
     BP_ARCH_MMU_DEVICE, /* the same as data, without reordering or merging of accesses */
 };
 
-/* Map the 4 KiB pages from `start` to `end`, which are multiples of 4 KiB within the first 4 GiB.
- * Each GiB and each 2 MiB that is partly mapped takes a table of 4 KiB. */
+/* Map the memory from `start` to `end`, which are multiples of 4 KiB within the first 4 GiB. Each
+ * GiB that is mapped takes a table of 4 KiB, and each 2 MiB that is partly mapped another one. */
 void bp_arch_mmu_map(uintptr_t start, uintptr_t end, enum bp_arch_mmu_use use);
 
 /* Enable the MMU and the caches. */

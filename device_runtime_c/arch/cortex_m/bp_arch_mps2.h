@@ -34,13 +34,23 @@
 /* DAI 0385, FPGA system control and I/O. */
 #define BP_FPGAIO_CLK100HZ BP_MPS2_REG(BP_MPS2_FPGAIO, 0x14)
 #define BP_FPGAIO_COUNTER BP_MPS2_REG(BP_MPS2_FPGAIO, 0x18)
+#define BP_FPGAIO_PRESCALE BP_MPS2_REG(BP_MPS2_FPGAIO, 0x1c) /* COUNTER's, 0 after a reset */
+#define BP_FPGAIO_PSCNTR BP_MPS2_REG(BP_MPS2_FPGAIO, 0x20)   /* counts it */
 
 /* Also from DDI 0479: APB watchdog. Its interrupt is NMI on these boards. It counts down. */
 #define BP_WDOG_LOAD BP_MPS2_REG(BP_MPS2_WATCHDOG, 0x00)
+#define BP_WDOG_VALUE BP_MPS2_REG(BP_MPS2_WATCHDOG, 0x04)
 #define BP_WDOG_CONTROL BP_MPS2_REG(BP_MPS2_WATCHDOG, 0x08)
 #define BP_WDOG_INTCLR BP_MPS2_REG(BP_MPS2_WATCHDOG, 0x0c)
 /* In CONTROL: count, and raise an interrupt at 0. Without RESEN no reset follows. */
 #define BP_WDOG_INTEN 1u
+
+/* A second clock that counts up, and how many of its ticks are as long as how many of COUNTER's. */
+#ifndef BP_MPS2_SECOND
+#define BP_MPS2_SECOND (0u - BP_WDOG_VALUE)
+#define BP_MPS2_SECOND_TICKS 1u
+#define BP_MPS2_COUNTER_TICKS 1u
+#endif
 
 /// The line to the host ///
 
@@ -98,6 +108,44 @@ uint8_t bp_port_reset_cause(void) {
 
 #if BP_CFG_GUARD
 
+/* A function can write these counters, whatever address it computes. So each guarded call compares
+ * how far COUNTER, CLK100HZ and the second clock went. */
+static uint32_t bp_apart, bp_counter, bp_coarse; /* when the call began */
+static bool bp_is_intact = true;
+
+/* Not inlined: the two readings are always equally far apart. */
+__attribute__((noinline)) static uint32_t bp_read_apart(void) {
+    return BP_FPGAIO_COUNTER * BP_MPS2_SECOND_TICKS - BP_MPS2_SECOND * BP_MPS2_COUNTER_TICKS;
+}
+
+static void bp_read_clocks(void) {
+    bp_apart = bp_read_apart();
+    bp_counter = BP_FPGAIO_COUNTER;
+    bp_coarse = BP_FPGAIO_CLK100HZ;
+}
+
+/* Each reading is up to a tick late. COUNTER may have wrapped; CLK100HZ cannot be beyond the limit.
+ */
+static void bp_compare_clocks(uint32_t timeout_ms) {
+    uint32_t most = BP_MPS2_SECOND_TICKS + BP_MPS2_COUNTER_TICKS, hundredth = BP_MPS2_HZ / 100u;
+    uint32_t coarse = BP_FPGAIO_CLK100HZ - bp_coarse;
+    uint32_t behind = coarse * hundredth - (BP_FPGAIO_COUNTER - bp_counter);
+    if (bp_read_apart() - bp_apart + most > 2 * most || coarse > timeout_ms / 10 + 2 ||
+        behind + 2 * hundredth > 4 * hundredth) {
+        bp_is_intact = false;
+    }
+}
+
+bool bp_port_clock_intact(void) {
+    bool intact = bp_is_intact;
+    bp_is_intact = true;
+    if ((BP_FPGAIO_PRESCALE | BP_FPGAIO_PSCNTR) != 0) {
+        BP_FPGAIO_PRESCALE = 0;
+        BP_FPGAIO_PSCNTR = 0;
+    }
+    return intact;
+}
+
 static uint32_t bp_rounds; /* of 2^32 counts (172 s) each, left until the limit */
 
 /* Only with a limit of 172 s or more does an interrupt come before the limit is over. */
@@ -105,6 +153,7 @@ static bool bp_is_over(void) {
     BP_WDOG_INTCLR = 1;
     if (bp_rounds != 0) {
         BP_WDOG_LOAD = UINT32_MAX;
+        bp_apart = bp_read_apart(); /* the second clock may be this watchdog */
     }
     return bp_rounds-- == 0;
 }
@@ -130,7 +179,11 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
                    bp_fault_t *fault) {
     static const bp_arch_guard_t board = {BP_ARCH_PLACES, .is_over = bp_is_over};
     bp_timer_start(timeout_ms);
+    bp_read_clocks();
     bp_arch_guard(&board, body, context, fault);
+    if (timeout_ms != 0) { /* else the watchdog may not run */
+        bp_compare_clocks(timeout_ms);
+    }
     bp_timer_stop();
 }
 
@@ -143,6 +196,9 @@ const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = false};
 
 /* Without guarded calls nobody could report an access to denied memory. */
 void bp_port_init(void) {
+#ifdef BP_MPS2_SECOND_ENABLE
+    BP_MPS2_SECOND_ENABLE = 1;
+#endif
 #if BP_CFG_GUARD
     bp_arch_protect(BP_MPS2_ROM, BP_MPS2_ROM_BYTES);
 #endif

@@ -59,6 +59,9 @@ static inline void bp_arch_protect(uintptr_t rom, uint32_t rom_bytes) {
     bp_mpu_allow(2, (uintptr_t)bp_stack_guard_end, (uintptr_t)bp_stack_top,
                  bp_stack_executes != NULL ? BP_MPU_ANY : BP_MPU_DATA, BP_MPU_MEMORY);
     bp_mpu_allow(3, 0x40000000u, 0x60000000u, BP_MPU_DATA, BP_MPU_DEVICE);
+#if BP_CFG_TRACE_AT
+    bp_mpu_allow(4, BP_CFG_TRACE_AT, BP_CFG_TRACE_AT + BP_CFG_TRACE, BP_MPU_DATA, BP_MPU_MEMORY);
+#endif
     BP_MPU_CTRL = BP_MPU_CTRL_ENABLE;
     __asm__ volatile("dsb\n isb" ::: "memory");
 }

@@ -51,16 +51,20 @@
 #define BP_TIMER_32_BITS 3u
 
 /* CC[0] captures the count for bp_port_ticks. */
-enum { BP_LIMIT = 1, BP_WRAP = 2 };
+enum { BP_LIMIT = 1, BP_WRAP = 2, BP_LAST = 3 };
 #define BP_TIMER_INTS (1u << (16 + BP_LIMIT) | 1u << (16 + BP_WRAP))
 
 /// Clocks ///
 
 static volatile uint32_t bp_wraps; /* of TIMER0, one every 268 s */
+static volatile bool bp_was_cleared;
 
-/* In a guarded call the timer's interrupt counts wraps; otherwise bp_port_read does. */
+/* In a guarded call the timer's interrupt counts wraps; otherwise bp_port_read does. Before it
+ * wraps, the counter has its last value. If it had not, somebody has cleared it. */
 static void bp_count_wrap(void) {
     if (BP_TIMER_COMPARE(BP_WRAP) != 0) {
+        bp_was_cleared = bp_was_cleared || BP_TIMER_COMPARE(BP_LAST) == 0;
+        BP_TIMER_COMPARE(BP_LAST) = 0;
         BP_TIMER_COMPARE(BP_WRAP) = 0;
         bp_wraps++;
     }
@@ -102,13 +106,17 @@ static void bp_timer_set(void) {
     BP_TIMER_BITMODE = BP_TIMER_32_BITS;
     BP_TIMER_PRESCALER = 0;
     BP_TIMER_CC(BP_WRAP) = 0;
+    BP_TIMER_CC(BP_LAST) = UINT32_MAX;
     BP_TIMER_START = 1; /* no effect if it runs */
 }
 
 /* Whether it runs cannot be read, but seen: a tick takes a few instructions. */
 bool bp_port_clock_intact(void) {
+    bp_count_wrap();
     bool intact = BP_TIMER_BITMODE == BP_TIMER_32_BITS && BP_TIMER_PRESCALER == 0 &&
-                  BP_TIMER_CC(BP_WRAP) == 0;
+                  BP_TIMER_CC(BP_WRAP) == 0 && BP_TIMER_CC(BP_LAST) == UINT32_MAX &&
+                  !bp_was_cleared;
+    bp_was_cleared = false;
     uint64_t before = bp_port_ticks();
     bool moves = false;
     for (uint32_t i = 0; i < 100 && !moves; i++) {
@@ -162,23 +170,24 @@ static void bp_uart_init(void) {
 
 #if BP_CFG_GUARD
 
-static uint32_t bp_rounds; /* of 2^32 ticks each, left until the limit */
+static uint64_t bp_limit; /* ticks; UINT64_MAX if there is no limit */
 
+/* The event comes every 2^32 ticks, and QEMU may repeat it when it is cleared. */
 static bool bp_is_over(void) {
     bp_count_wrap();
     if (BP_TIMER_COMPARE(BP_LIMIT) == 0) {
         return false;
     }
     BP_TIMER_COMPARE(BP_LIMIT) = 0;
-    return bp_rounds-- == 0;
+    return bp_port_ticks() >= bp_limit;
 }
 
 void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
                    bp_fault_t *fault) {
     static const bp_arch_guard_t board = {BP_ARCH_PLACES, .is_over = bp_is_over};
-    uint64_t limit = (uint64_t)timeout_ms * (BP_TIMER_HZ / 1000u);
-    bp_rounds = timeout_ms != 0 ? (uint32_t)(limit >> 32) : UINT32_MAX; /* no limit */
-    BP_TIMER_CC(BP_LIMIT) = (uint32_t)(bp_port_ticks() + limit);
+    uint64_t limit = bp_port_ticks() + (uint64_t)timeout_ms * (BP_TIMER_HZ / 1000u);
+    bp_limit = timeout_ms != 0 ? limit : UINT64_MAX;
+    BP_TIMER_CC(BP_LIMIT) = (uint32_t)limit;
     BP_TIMER_COMPARE(BP_LIMIT) = 0;
     BP_TIMER_INTENSET = timeout_ms != 0 ? BP_TIMER_INTS : 1u << (16 + BP_WRAP);
     bp_arch_guard(&board, body, context, fault);

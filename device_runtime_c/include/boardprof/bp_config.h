@@ -111,6 +111,13 @@
 #define BP_CFG_TRACE 0
 #endif
 
+/* Where the ring is, in memory that nothing else uses and that start-up code does not clear:
+ * external RAM, or RAM that an emulator has besides the program's. The rings of further cores
+ * follow. 0: the linker places it, in .noinit. */
+#ifndef BP_CFG_TRACE_AT
+#define BP_CFG_TRACE_AT 0
+#endif
+
 /* Cores that have probes, each with a ring of its own. If there are several, the architecture's
  * bp_arch.h must define bp_arch_core, its bp_arch_lock must keep out the other cores as well, and
  * there are no statistics of ranges. 1..8. */
@@ -209,6 +216,9 @@
 #if BP_CFG_TRACE != 0 && (BP_CFG_STREAM == 0 || BP_CFG_BULK == 0 || BP_CFG_ARENA == 0)
 #error "BP_CFG_TRACE needs three more, such as BP_CFG_STREAM=4096 BP_CFG_BULK=64 BP_CFG_ARENA=1024"
 #endif
+#if BP_CFG_TRACE_AT != 0 && (BP_CFG_TRACE_AT < 8 || BP_CFG_TRACE_AT > 0xfffffff8 || BP_CFG_TRACE_AT % 8 != 0)
+#error "BP_CFG_TRACE_AT is out of range (0, multiples of 8 from 8 to 0xfffffff8)"
+#endif
 #if BP_CFG_TRACE_CORES < 1 || BP_CFG_TRACE_CORES > 8
 #error "BP_CFG_TRACE_CORES is out of range (1..8)"
 #endif
@@ -254,6 +264,7 @@ enum {
     bp_interrupts_is_a_number = sizeof(BP_CFG_INTERRUPTS),
     bp_sampling_is_a_number = sizeof(BP_CFG_SAMPLING),
     bp_trace_is_a_number = sizeof(BP_CFG_TRACE),
+    bp_trace_at_is_a_number = sizeof(BP_CFG_TRACE_AT),
     bp_trace_cores_is_a_number = sizeof(BP_CFG_TRACE_CORES),
     bp_trace_clock_is_a_number = sizeof(BP_CFG_TRACE_CLOCK),
     bp_heap_is_a_number = sizeof(BP_CFG_HEAP),

@@ -24,7 +24,9 @@ void proof_bad_address(uint32_t address) {
 
 void proof_misaligned(void) {
     static long long two[2];
-    *(volatile int *)(void *)((char *)two + 1) = 1;
+    volatile int *between = (volatile int *)(void *)((char *)two + 1);
+    __asm__ volatile("" : "+r"(between)); /* or a compiler that knows it writes single bytes */
+    *between = 1;
 }
 
 void proof_illegal_instruction(void) {

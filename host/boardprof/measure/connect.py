@@ -7,7 +7,7 @@ import contextlib
 import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -408,6 +408,7 @@ def _other_board(name: str, wanted: str, *, is_started: bool) -> str:
 # -- firmware from sources ---------------------------------------------------------------------
 
 
+@dataclass(frozen=True, repr=False)
 class Firmware(BuiltFirmware):
     """An image, and the functions that it offers.
 
@@ -429,12 +430,19 @@ class Firmware(BuiltFirmware):
         notes: the last two in words.
     """
 
-    _build_for: Callable[[BoardSpec], BuiltFirmware] | None = None
+    _build_for: Callable[[BoardSpec], BuiltFirmware] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @classmethod
-    def of(cls, built: BuiltFirmware) -> Firmware:
-        """Return what was built as firmware that can be opened."""
-        return cls(**vars(built))
+    def of(
+        cls, built: BuiltFirmware, build_for: Callable[[BoardSpec], BuiltFirmware] | None = None
+    ) -> Firmware:
+        """Return what was built as firmware that can be opened.
+
+        ``build_for`` builds the same for another board.
+        """
+        return cls(**vars(built), _build_for=build_for)
 
     def __repr__(self) -> str:
         """Return board, number of functions and build id."""
@@ -553,7 +561,5 @@ def build(
     )
     from boardprof.target.build import builder  # later: it knows all compilers
 
-    firmware = Firmware.of(builder.build(_spec_of(board), sources, options, verbose=verbose))
-    again = partial(builder.build, sources=sources, options=options)
-    object.__setattr__(firmware, "_build_for", again)  # the class is frozen for everyone else
-    return firmware
+    built = builder.build(_spec_of(board), sources, options, verbose=verbose)
+    return Firmware.of(built, partial(builder.build, sources=sources, options=options))

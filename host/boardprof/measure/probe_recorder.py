@@ -45,6 +45,7 @@ from boardprof.target.elf.object_file import images, read_image
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.link.channels import Stream
 from boardprof.wire.link.session import Session
+from boardprof.wire.link.transfer import LEAST_FRAME
 from boardprof_protocol.codes import (
     ProbeKind,
     TraceClockStatus,
@@ -52,6 +53,7 @@ from boardprof_protocol.codes import (
     TraceMode,
     TraceSlotFlag,
 )
+from boardprof_protocol.frame import body_capacity
 from boardprof_protocol.trace import PASSES, TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 
 _TRACE, _START, _STOP = "bp.trace", "bp.trace_start", "bp.trace_stop"
@@ -62,8 +64,8 @@ _TASKS = "bp.trace_tasks"
 _RECORDING = "a recording of probes"
 """What a thread holds the board for, for messages."""
 
-_WORDS_AT_ONCE = 32
-"""They fit the reply of every agent that has probes."""
+_REPLY_OVERHEAD = 16
+"""Bytes of a reply besides the words of a ring, at most."""
 
 _CALIBRATION = "bp_calibration"
 """Name of the probes that bp.trace_calibrate runs."""
@@ -496,7 +498,7 @@ class ProbeRecorder:
             if not isinstance(found, bytes) or len(found) != header.itemsize:
                 raise _unexpected(_KEPT, found)
             state = np.frombuffer(found, header, 1)[0]
-            at, size = int(state["at"]), int(state["size"])
+            at, size, written, last = (int(state[n]) for n in ("at", "size", "written", "last"))
             if 4 * size > self.ring_bytes or at % 2 or at >= max(size, 1):
                 raise _unexpected(_KEPT, found)
             build_id = bytes(state["build_id"]).hex() if any(state["build_id"]) else ""
@@ -506,21 +508,25 @@ class ProbeRecorder:
                     f"{build_id or 'unknown'}, and build {self._facts.build_id or 'unknown'} runs.",
                     hint="start the firmware that recorded them",
                 )
-            words = np.frombuffer(self._ring(core, int(state["size"])), f"{self._facts.order}u4")
-            at, written, last = (int(state[name]) for name in ("at", "written", "last"))
+            words = np.zeros(size, f"{self._facts.order}u4")
+            used = min(size, written)  # a large ring takes long to read
+            words[:used] = np.frombuffer(self._ring(core, used), words.dtype)
             content += kept_blocks(core, words, at, written, last, self._names)
         return content
 
     def _ring(self, core: int, words: int) -> bytes:
-        found = b""
+        found = bytearray()
+        welcome = self._session.welcome
+        mtu = LEAST_FRAME if welcome is None else welcome.mtu_tx
+        most = (body_capacity(mtu) - _REPLY_OVERHEAD) // 4
         while len(found) < 4 * words:
             first = len(found) // 4
-            count = min(words - first, _WORDS_AT_ONCE)
+            count = min(words - first, most)
             part = self._call(_READ, core, first, count)
             if not isinstance(part, bytes) or len(part) != 4 * count:
                 raise _unexpected(_READ, part)
             found += part
-        return found
+        return bytes(found)
 
     def _slot_cost(self) -> int:
         """Return what the statistics of an empty range have counted."""

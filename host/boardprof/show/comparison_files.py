@@ -249,6 +249,17 @@ def _masked(text: str, special: dict[int, str]) -> str:
     return bounded(text).translate(special)
 
 
+def render_editor(comparison: Comparison) -> str:
+    """Return a line for each finding as GCC writes its errors: editors lead from it to the code."""
+    lines = []
+    for each in _findings(comparison):
+        level = "error" if each.is_failure else "warning"
+        place = comparison.sources.get(each.row.name)
+        where = f"{bounded(place.file)}:{place.line}" if place else "boardprof"
+        lines.append(f"{where}: {level}: {bounded(each.text)}")
+    return "".join(f"{line}\n" for line in [*lines, headline(comparison)])
+
+
 def render_gitlab(comparison: Comparison) -> str:
     """Return a code quality report of GitLab: ``artifacts:reports:codequality``."""
     # If the file of a function is not known, its name stands in for it, because GitLab requires a

@@ -45,6 +45,7 @@ _REPORT = {
 """Name -> module below ``boardprof``, and its function; imported when it is asked for."""
 
 _COMPARISON = {
+    "editor": "show.comparison_files:render_editor",
     "github": "show.comparison_files:render_github",
     "gitlab": "show.comparison_files:render_gitlab",
     "json": "show.comparison_files:comparison_json",

@@ -36,7 +36,8 @@ from boardprof.jobs.fleet.boards import (
 )
 from boardprof.jobs.fleet.job import Job, JobError
 from boardprof.jobs.fleet.policy import Check
-from boardprof.jobs.run.execution import Listener, results
+from boardprof.jobs.run.execution import Listener, results, whole_or
+from boardprof.jobs.run.function_choice import needed_functions
 from boardprof.jobs.run.plan import ALL, Plan, PlanData
 from boardprof.measure.connect import connect, open_firmware
 from boardprof.measure.doctor.check_board import check_board, finding_text, proof_sources
@@ -46,7 +47,7 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.warnings import warnings
-from boardprof.target.build.builder import build
+from boardprof.target.build.builder import Build, build
 from boardprof.target.build.firmware import BuiltFirmware, flash
 from boardprof.target.build.sources import with_static_of_header
 from boardprof.target.descriptions.board import BoardSpec
@@ -131,9 +132,10 @@ def built(job: Job, kind: str) -> Image:
     assert plan.path is not None
     spec = FleetBoard(kind, "").spec
     wanted = None if plan.function == ALL else plan.function
-    return Image.of(
-        build(spec, [plan.path], with_static_of_header(spec, plan.path, wanted, plan.code))
-    )
+    code = with_static_of_header(spec, plan.path, wanted, plan.code)
+    with Build(spec, [plan.path], code, None).begin() as (functions, finish):
+        needed, _ = needed_functions(functions, plan.function, plan.values)
+        return Image.of(whole_or(finish, needed))
 
 
 @lru_cache(maxsize=1024)

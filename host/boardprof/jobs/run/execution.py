@@ -147,7 +147,7 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
             if plan.connection.port is None and is_all:
                 firmware = finish(needed)
             else:
-                firmware = _whole_or(finish, needed)
+                firmware = whole_or(finish, needed)
         if listener.on_sources is not None:
             listener.on_sources(firmware.sources)
     if plan.flash:
@@ -164,10 +164,8 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
     return firmware
 
 
-def _whole_or(
-    finish: Callable[..., BuiltFirmware], needed: Collection[str] | None
-) -> BuiltFirmware:
-    """Link all functions, as a board at a port keeps them; if they do not link, those needed."""
+def whole_or(finish: Callable[..., BuiltFirmware], needed: Collection[str] | None) -> BuiltFirmware:
+    """Link all functions, for a board that keeps them; if they do not link, those needed."""
     try:
         return finish()
     except BuildError:
@@ -296,6 +294,8 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     try:
         for spec, setting in itertools.product(specs, settings):
             flags = None if plan.sweep is None else setting.code.cflags
+            if len(specs) > 1:
+                setting = _without_profile(spec, setting, listener.on_note)
             _take(results(spec, setting, listener), spec.name, flags, measurements, found)
     except KeyboardInterrupt:
         if not measurements:
@@ -318,6 +318,17 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
         swept = plan.sweep is not None
         report = assemble(measurements, swept=swept, missing=missing, wrong=wrong)
     return Outcome(report, tuple(failures), interrupted)
+
+
+def _without_profile(spec: BoardSpec, plan: Plan, on_note: Note) -> Plan:
+    """Return a plan without a profile if nothing can record it on this board; others have one."""
+    try:
+        if plan.hotspots and not plan.sampled:
+            check_recordable(spec)
+        return plan
+    except UsageError as error:
+        on_note(f"no profile on {spec.name}: {error.message}")
+        return replace(plan, hotspots=False)
 
 
 def once(on_note: Note) -> Note:

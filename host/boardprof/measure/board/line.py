@@ -120,14 +120,14 @@ def start_board(
 
         simulator = build_simulator(spec, launch.simulator, on_note=on_note)
         values["simulator"] = os.fspath(simulator)
-    if launch.node_package is not None:
-        from boardprof.target.toolchain.node_package import node_package_folder
-
-        values["node_package"] = os.fspath(node_package_folder(launch.node_package))
     if launch.guest is not None:
         from boardprof.target.toolchain.guest import guest_values
 
         values |= guest_values(launch.guest, image)
+    if launch.node_package is not None:
+        from boardprof.target.toolchain.node_package import node_package_folder
+
+        values["node_package"] = os.fspath(node_package_folder(launch.node_package))
     command = filled(launch.command, values)
     spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
     with activity(f"starting {spec.name}"):

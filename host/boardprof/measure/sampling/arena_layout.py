@@ -142,13 +142,17 @@ def fences(slots: Sequence[Slot], size: int) -> list[Fence]:
 def _out_of_bounds(function: str, array: ArrayArgument, offset: int) -> DeviceBoundsError:
     assert array.wire is not None
     index, size = offset // array.wire.itemsize, array.size
+    fields = array.struct.fields if array.struct is not None else ()
+    tail = fields[-1].name if fields and fields[-1].shape[:1] == (0,) else None
     has = f"{size // array.wire.itemsize:,} elements ({size:,} bytes)"
     return DeviceBoundsError(
         f"{function} wrote outside of {array.name}, which has {has}: "
         f"{array.name}[{index:,}] was changed, at byte {offset:,}.",
         array=array.name,
         offset=offset,
-        hint=f"check that {function} gets the right length of {array.name}",
+        hint=f"check that {function} gets the right length of {array.name}"
+        if tail is None
+        else f"give the elements of its flexible array, too, such as {tail}=[64]:zeros",
     )
 
 

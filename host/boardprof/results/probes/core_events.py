@@ -135,8 +135,9 @@ class _Pieces:
         """Yield the events."""
         due = self._due()
         words = decoded = self._parts[0].sequence
-        now = passed = 0
+        now = passed = passed_to_seen = 0
         before: TraceBlock | None = None
+        seen: TraceBlock | None = None  # the first block made after the last event of a piece
         waiting: list[npt.NDArray[np.uint32]] = []
         for index, part in enumerate(self._parts):
             if part.sequence != words % WRAP:
@@ -150,23 +151,32 @@ class _Pieces:
             step = (part.now - self._parts[max(index - 1, 0)].now) % WRAP
             passed += step
             self.elapsed += step
+            if seen is None or part.last != seen.last or part.other_clock:
+                seen, passed_to_seen = part, passed
             is_due = before is None or words - decoded >= _AT_ONCE or index in due
             if not ((part.whole and is_due) or part is self._parts[-1]):
                 continue
             events = decode_words(np.concatenate(waiting), self._names)
+            pieces = [events]
             if not part.whole or before is None:
                 self.idle = _age(part)
             else:
-                events = self._checked(events, before, part, passed, words)
-            events.time[:] += now
-            yield events
-            now = int(events.time[-1]) if len(events) else now
+                # Reading a large ring may take so long that the clock wraps after its last event.
+                rest = passed - passed_to_seen
+                pieces = [
+                    self._checked(events, before, seen, passed_to_seen, words),
+                    self._checked(events.where(slice(0)), seen, part, rest, words),
+                ]
+            for each in pieces:
+                each.time[:] += now
+                yield each
+                now = int(each.time[-1]) if len(each) else now
             if now > _LONGEST:
                 raise DecodeError(
                     f"The clock of core {self._core} has run for centuries, as its events say.",
                     hint=f"give the image that runs on the board ({option('--image')})",
                 )
-            waiting, decoded, passed, before = [], words, 0, part
+            waiting, decoded, passed, before, seen = [], words, 0, part, None
 
     def _due(self) -> set[int]:
         """Return the whole blocks at which a piece ends: those around a long time, and the last."""

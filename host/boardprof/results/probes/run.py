@@ -242,7 +242,7 @@ def doubts_of(run: ProbeRun, timelines: Sequence[Timeline]) -> Iterator[str]:
         )
     for core, line in enumerate(timelines):
         where = f"Core {core}: " if len(timelines) > 1 else ""
-        yield from (f"{where}{text}" for text in _of_core(line))
+        yield from (f"{where}{text}" for text in _of_core(line, run.facts))
     for slot in run.slots:
         name = run.names.by_number[slot.number].text
         if slot.unmatched:
@@ -257,13 +257,17 @@ def doubts_of(run: ProbeRun, timelines: Sequence[Timeline]) -> Iterator[str]:
             )
 
 
-def _of_core(line: Timeline) -> Iterator[str]:
+_LARGER_RING = "a larger BP_CFG_TRACE in the firmware"
+_EMULATED_RING = "a ring in RAM that only the emulator has (docs/probes.md)"
+
+
+def _of_core(line: Timeline, facts: RunFacts) -> Iterator[str]:
     found = line.diagnostics
     if found.dropped:
         yield (
             f"{_count(found.dropped, 'event')} dropped in {_count(found.gaps, 'place')}; passes "
-            "across them are left out. Try: a larger BP_CFG_TRACE in the firmware, fewer probes, "
-            "or a shorter recording."
+            f"across them are left out. Try: {_EMULATED_RING if facts.emulated else _LARGER_RING}, "
+            "fewer probes, or a shorter recording."
         )
     if found.unsure_gaps:
         yield (

@@ -17,9 +17,22 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.base.errors import UnknownNameError, UsageError, agent_option, option
 from boardprof.base.files import open_file, read_file
-from boardprof.target.arguments.dtypes import element_dtype, mismatch, struct_dtype
+from boardprof.target.arguments.dtypes import (
+    element_dtype,
+    filled,
+    is_content,
+    mismatch,
+    struct_dtype,
+)
 from boardprof.target.arguments.passing import Keep, Out, Same
-from boardprof.target.arguments.struct_value import StructText, number_of, structs_bytes, unquoted
+from boardprof.target.arguments.struct_value import (
+    Filled,
+    StructText,
+    lengthened,
+    number_of,
+    structs_bytes,
+    unquoted,
+)
 from boardprof.target.cfunction import CHAR, Pointer, Scalar, Struct
 
 if TYPE_CHECKING:
@@ -51,10 +64,13 @@ class ArgumentText:
     is_raw: bool = False  # the file is plain bytes of elements of the parameter's type
     made: ArrayText | None = None  # the array to make for the parameter's type
     suffix: str = ""
+    refused: UsageError | None = None  # it is not an array or struct, so it can only be a text
 
     def value(self, pointer: Pointer | None, arena_bytes: int = 0) -> object:
         """Return the value to pass for a parameter; ``arena_bytes``: 0 if unknown."""
         is_array = self.array is not None or self.made is not None
+        if self.refused is not None and (pointer is None or pointer.element != CHAR):
+            raise self.refused
         if pointer is None or pointer.is_function:
             if pointer is not None and not is_array:
                 return None if self.text in _NULL else self.text
@@ -89,7 +105,12 @@ class ArgumentText:
 
     def _array_for(self, pointer: Pointer, arena_bytes: int) -> object:
         if self.made is not None:
-            array = self.made.make(f"{self.name}={self.text}", pointer, arena_bytes)
+            try:
+                array = self.made.make(f"{self.name}={self.text}", pointer, arena_bytes)
+            except UsageError as error:
+                if pointer.element == CHAR and self.made.values is not None:
+                    error.hint = f"as a text, in double quotes: {self.name}='\"{self.text}\"'"
+                raise
             if isinstance(array, StructText):
                 return array
         else:
@@ -116,7 +137,21 @@ class ArgumentText:
         raise UsageError(f"{self.name}={self.text} {why}.", hint=hint)
 
     def _typed(self, raw: npt.NDArray[Any], pointer: Pointer) -> object:
-        """Return a file's bytes as elements, little-endian; structs and ``void`` stay bytes."""
+        """Return a file's bytes as elements, little-endian; structs and ``void`` stay bytes.
+
+        A file with another suffix may be a table of numbers, so it is taken for bytes and text
+        only.
+        """
+        path = self.text[1:].removesuffix(f":{self.suffix}")
+        if Path(path).suffix.lower() not in _FILES:
+            if not isinstance(pointer.element, Scalar) or pointer.element_size != 1:
+                raise UsageError(
+                    f"{self.name}={self.text}: {path} is neither a .npy file nor a .bin file.",
+                    hint="numpy.save writes a .npy file; give a file of raw bytes the name "
+                    "NAME.bin",
+                )
+            if pointer.element == CHAR:
+                return bytearray(raw.tobytes() + b"\0")
         if pointer.element_size and raw.size % pointer.element_size:
             raise UsageError(
                 f"{self.name}={self.text} has {raw.size:,} bytes; an element of {pointer.text} has "
@@ -185,16 +220,15 @@ def read_argument(name: str, text: str) -> ArgumentText:
         head, suffix = text, ""
     if text.startswith("@"):
         path = head[1:]
-        kind = Path(path).suffix.lower()
-        if kind not in _FILES:
-            raise UsageError(
-                f"{name}={text}: {path} is neither a .npy file nor a .bin file.",
-                hint="numpy.save writes a .npy file; give a file of raw bytes the name NAME.bin",
-            )
-        is_raw = kind != ".npy"
+        is_raw = Path(path).suffix.lower() != ".npy"
         array = _load_raw(name, path) if is_raw else load_array(path, f"{name}={text}")
         return ArgumentText(name, text, array, is_raw, suffix=suffix)
-    made = array_text(f"{name}={text}", head, has_suffix=bool(suffix) or text == "out")
+    try:
+        made = array_text(f"{name}={text}", head, has_suffix=bool(suffix) or text == "out")
+    except UsageError as error:
+        if text[:1] == "{" or (text[:1] == "[" and text[-1] != "]"):  # JSON, or a pattern
+            return ArgumentText(name, text, refused=error)
+        raise
     return ArgumentText(name, text, made=made, suffix="out" if text == "out" else suffix)
 
 
@@ -246,8 +280,6 @@ def _load_raw(name: str, path: str) -> npt.NDArray[Any]:
 # -- arrays and structs of a text --------------------------------------------------------------
 
 
-_CONTENT = r"zeros|ones|random(?:\((?P<seed>\d+)\))?"
-
 _FORMS = (
     "a number, '[1, 2, 3]', @x.npy, @x.bin, int16[64]:zeros, :ones, :random, :random(7) or :out, "
     "NULL; for structs zeros, [3]:zeros or '{NAME=NUMBER}'; for char* TEXT, or '\"TEXT\"' with "
@@ -269,54 +301,7 @@ _TOKEN = r"""\s*([{}\[\],=]|"(?:[^"\\]|\\.)*"|&\w+\[\d+\]|[^\s{}\[\],="]+)\s*"""
 _BRACKETS = {"{": 1, "[": 1, "}": -1, "]": -1}
 _DEEPEST = 50
 
-Tree = dict[str, "Tree"] | list["Tree"] | str
-
-
-def _is_content(text: str) -> bool:
-    """Tell whether a text is ``zeros``, ``ones``, ``random`` or ``random(SEED)``."""
-    return re.fullmatch(_CONTENT, text) is not None
-
-
-def filled(dtype: np.dtype[Any], shape: tuple[int, ...], content: str) -> npt.NDArray[Any]:
-    """Return a new array; in structs each member has the content, and padding is zeros."""
-    import numpy as np
-
-    array = np.zeros(shape, dtype)
-    match = re.fullmatch(_CONTENT, content)
-    assert match is not None
-    if content == "ones":
-        _fill(array, lambda dtype, shape: np.ones(shape, dtype))
-    elif content != "zeros":
-        generator = np.random.Generator(np.random.PCG64(int(match["seed"] or 0)))
-        if dtype.names is None and dtype.kind != "V":
-            return _random(generator, dtype, shape)
-        _fill(array, lambda dtype, shape: _random(generator, dtype, shape))
-    return array
-
-
-def _fill(array: npt.NDArray[Any], make: Any) -> None:
-    """Set each number of an array to what ``make`` returns, in the order of the members."""
-    if array.dtype.names is None:
-        if array.dtype.kind == "V":
-            raise ValueError("the types of its members are not known.")
-        array[...] = make(array.dtype, array.shape)
-        return
-    for name in array.dtype.names:
-        _fill(array[name], make)
-
-
-def _random(
-    generator: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]
-) -> npt.NDArray[Any]:
-    """Return integers of the whole range, bools, or floats in [-1, 1) that double exactly."""
-    import numpy as np
-
-    if dtype.kind == "f":
-        kind: Any = dtype.type
-        return np.asarray(generator.random(shape, dtype=kind) * kind(2) - kind(1))
-    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    drawn = generator.integers(low, high, shape, dtype=dtype.type, endpoint=True)
-    return np.asarray(drawn, dtype)
+Tree = dict[str, "Tree"] | list["Tree"] | Filled | str
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,9 +324,10 @@ class ArrayText:
                     f"{where} is a struct; the parameter's type is {pointer.text}.",
                     hint="a name, a shape and a content, such as int16[64]:zeros",
                 )
-            if not pointer.element.is_plain or pointer.by_value:
+            struct = lengthened(pointer.element, self.structs)
+            if not struct.is_plain or pointer.by_value or struct is not pointer.element:
                 return StructText(where, self.structs)
-            return _struct_array(where, self.structs, pointer.element)
+            return _struct_array(where, self.structs, struct)
         if self.values is not None and pointer.inner is not None:
             targets = (_target_of(where, each, pointer.inner) for each in self.values)
             return StructText(where, [{"to": each} for each in targets])
@@ -397,7 +383,7 @@ def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
     """Read a text without its suffix; None if it does not describe an array."""
     if text.startswith("{") or text.startswith("[{"):
         return ArrayText(structs=_structs(where, text))
-    if _is_content(text):
+    if is_content(text):
         return ArrayText(content=text)
     if text == "out":
         return ArrayText()
@@ -409,9 +395,9 @@ def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
             raise UsageError(f"{where} is not a known form of argument.", hint=_FORMS)
         return None
     words = match["rest"].split(":")[1:] or ["zeros"]
-    if len(words) > 1 and _is_content(words[0]):
+    if len(words) > 1 and is_content(words[0]):
         raise UsageError(f"{where} has more than one content.", hint=_FORMS)
-    if not _is_content(words[0]):
+    if not is_content(words[0]):
         near = _proposal(words[0], _CONTENTS)
         raise UsageError(f"{where}: {words[0]!r} is not a content{near}", hint=_FORMS)
     shape = _shape(where, match["shape"])
@@ -467,6 +453,8 @@ def _target_of(where: str, value: Tree, pointer: Pointer) -> object:
     """Return what one of several pointers points to: an array of a list's numbers, or the text."""
     if isinstance(value, list):
         return _values_array(where, value, pointer)
+    if isinstance(value, Filled):
+        return value
     is_number = isinstance(pointer.element, Scalar) and not pointer.is_function
     is_text = isinstance(value, str) and value not in _NULL and not _ADDRESS.fullmatch(value)
     if is_text and is_number and pointer.element != CHAR:
@@ -539,7 +527,13 @@ def _tree(where: str, text: str, what: str, hint: str) -> Tree:
 def _value(tokens: list[str]) -> Tree:
     token = tokens.pop(0)
     if token == "[":
-        return _items(tokens, "]", _value)
+        items = _items(tokens, "]", _value)
+        if not tokens or not tokens[0].startswith(":"):
+            return items
+        content = tokens.pop(0)[1:]
+        if len(items) != 1 or not is_content(content):
+            raise ValueError(content)
+        return Filled(int(items[0]), content)
     if token == "{":
         members: dict[str, Tree] = {}
         for name, value in _items(tokens, "}", _member):

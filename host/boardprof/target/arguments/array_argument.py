@@ -26,6 +26,7 @@ from boardprof.target.arguments.signature import scalar_packer
 from boardprof.target.arguments.struct_value import (
     Link,
     StructText,
+    lengthened,
     members_of,
     members_text,
     pointer_paths,
@@ -295,9 +296,11 @@ class _Where:
         assert isinstance(struct, Struct)
         origins: tuple[dict[str, Any], ...] = ()
         if isinstance(value, StructText):
+            struct = lengthened(struct, value.structs)
             content, links = structs_bytes(value.where, value.structs, struct, order)
         else:
             values = [value] if isinstance(value, Mapping) else list(value)  # type: ignore[call-overload]
+            struct = lengthened(struct, values)
             content, links = structs_bytes(str(self), values, struct, order)
             origins = tuple(each for each in values if isinstance(each, dict))
             origins = origins if len(origins) == len(values) else ()
@@ -307,7 +310,8 @@ class _Where:
             self.check_single(array)
         shown = members_text(members_of(bytes(content), struct, order)) if not links else ""
         if not self.pointer.by_value or not 0 < len(shown) <= _MOST_SHOWN:
-            shown = self.shape_text(array)
+            is_longer = struct is not self.pointer.element
+            shown = f"{struct.name}[1]" if is_longer else self.shape_text(array)
         return ArrayArgument(
             self.name,
             passing,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -222,3 +223,55 @@ class Dtypes(Mapping[str, "np.dtype[Any]"]):
                 if isinstance(struct, Struct):
                     structs.setdefault(struct.name, {})[struct] = None
         return structs
+
+
+# -- contents --------------------------------------------------------------------------------------
+
+_CONTENT = r"zeros|ones|random(?:\((?P<seed>\d+)\))?"
+
+
+def is_content(text: str) -> bool:
+    """Tell whether a text is ``zeros``, ``ones``, ``random`` or ``random(SEED)``."""
+    return re.fullmatch(_CONTENT, text) is not None
+
+
+def filled(dtype: np.dtype[Any], shape: tuple[int, ...], content: str) -> npt.NDArray[Any]:
+    """Return a new array; in structs each member has the content, and padding is zeros."""
+    import numpy as np
+
+    array = np.zeros(shape, dtype)
+    match = re.fullmatch(_CONTENT, content)
+    assert match is not None
+    if content == "ones":
+        _fill(array, lambda dtype, shape: np.ones(shape, dtype))
+    elif content != "zeros":
+        generator = np.random.Generator(np.random.PCG64(int(match["seed"] or 0)))
+        if dtype.names is None and dtype.kind != "V":
+            return _random(generator, dtype, shape)
+        _fill(array, lambda dtype, shape: _random(generator, dtype, shape))
+    return array
+
+
+def _fill(array: npt.NDArray[Any], make: Any) -> None:
+    """Set each number of an array to what ``make`` returns, in the order of the members."""
+    if array.dtype.names is None:
+        if array.dtype.kind == "V":
+            raise ValueError("the types of its members are not known.")
+        array[...] = make(array.dtype, array.shape)
+        return
+    for name in array.dtype.names:
+        _fill(array[name], make)
+
+
+def _random(
+    generator: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    """Return integers of the whole range, bools, or floats in [-1, 1) that double exactly."""
+    import numpy as np
+
+    if dtype.kind == "f":
+        kind: Any = dtype.type
+        return np.asarray(generator.random(shape, dtype=kind) * kind(2) - kind(1))
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    drawn = generator.integers(low, high, shape, dtype=dtype.type, endpoint=True)
+    return np.asarray(drawn, dtype)

@@ -10,11 +10,12 @@ import json
 import math
 import re
 import struct as packing
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.target.arguments.dtypes import element_dtype, filled, is_content
 from boardprof.target.arguments.signature import INFINITY_HINT, to_float, to_integer
 from boardprof.target.cfunction import CHAR, Field, Path, Pointer, Scalar, Struct
 
@@ -45,6 +46,41 @@ class StructText:
 
     where: str
     structs: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Elements of an array that a text gives by their number and content."""
+
+    count: int
+    content: str  # as `dtypes.filled` takes it
+
+
+def lengthened(struct: Struct, values: Sequence[Mapping[str, Any]]) -> Struct:
+    """Return the struct with as many elements in its flexible array as its only value gives.
+
+    The last member is a flexible array if it has no length. Older C writes it with one element.
+    """
+    if len(values) != 1 or not struct.fields or struct.is_union:
+        return struct
+    last = struct.fields[-1]
+    count = _length(values[0].get(last.name), last.type)
+    if not last.shape or last.shape[0] > 1 or count <= last.shape[0]:
+        return struct
+    shape = (count, *last.shape[1:])
+    end = last.offset + last.type.size * math.prod(shape)
+    longer = replace(last, shape=shape)
+    size = -(-end // struct.size) * struct.size  # the board takes whole structs only
+    return replace(struct, size=size, fields=(*struct.fields[:-1], longer))
+
+
+def _length(given: object, kind: Scalar | Struct | Pointer) -> int:
+    """Return how many elements a value gives; 0 if it is not an array."""
+    if isinstance(given, Filled):
+        return given.count
+    if isinstance(given, str):
+        return len(unquoted(given).encode()) if kind == CHAR else 0
+    return len(given) if isinstance(given, Sized) else 0
 
 
 def structs_bytes(
@@ -96,6 +132,9 @@ class _Writer:
         elif isinstance(kind, Struct):
             self.members(kind, at, value, name)
         elif isinstance(kind, Pointer):
+            target = kind.element
+            if isinstance(value, Filled) and isinstance(target, Scalar) and not kind.is_function:
+                value = filled(element_dtype(target), (value.count,), value.content)
             is_null = value is None or (isinstance(value, str | int) and str(value) in _NULL)
             if not is_null:
                 self.links.append(Link(at, kind, value, name))
@@ -117,6 +156,10 @@ class _Writer:
             if len(encoded) <= count:
                 self.content[at : at + len(encoded)] = encoded
                 return
+        if isinstance(value, str) and is_content(value) and kind != CHAR:
+            value = Filled(count, value)
+        if isinstance(value, Filled) and isinstance(kind, Scalar) and value.count <= count:
+            value = filled(element_dtype(kind), (value.count, *rest), value.content)
         if hasattr(value, "tolist"):  # a numpy array
             value = value.tolist()
         if not isinstance(value, list | tuple) or len(value) > count:
@@ -238,7 +281,7 @@ def _not_such_an_array(where: str, name: str, shape: tuple[int, ...]) -> UsageEr
     if shape[0] == 0:
         return UsageError(
             f"{where}: the elements of {name} are not part of the struct: it is a flexible array.",
-            hint="pass the bytes of all of it: @FILE.bin, a whole number of structs long",
+            hint=f"give one struct, with its elements: {name}=[64]:zeros",
         )
     size = " by ".join(map(str, shape))
     form = f"{'[' * len(shape)}NUMBER, ...{']' * len(shape)}"

@@ -480,8 +480,8 @@ class LaunchSpec:
     listen: str | None = None
     baud: int | None = None
     simulator: SimulatorSpec | None = None
-    node_package: str | None = None  # NAME@VERSION, for an emulator that runs in Node.js
     guest: GuestSpec | None = None
+    node_package: str | None = None  # NAME@VERSION, for an emulator that runs in Node.js
     record: tuple[str, ...] = ()  # options that record a call; empty if it cannot
     recorder: str | None = None  # "callgrind" for a child that is not an emulator
 
@@ -496,8 +496,8 @@ def read_launch(table: TomlTable) -> LaunchSpec:
             package=table.take("package", str, None),
             listen=table.choice("listen", ("host", "board")),
             simulator=_read_simulator(table.table("simulator")) if table.has("simulator") else None,
-            node_package=_read_node_package(table) if table.has("node_package") else None,
             guest=_read_guest(table.table("guest")) if table.has("guest") else None,
+            node_package=_read_node_package(table) if table.has("node_package") else None,
             record=table.texts("record", ()),
             recorder=table.choice("recorder", ("callgrind",)) if table.has("recorder") else None,
         )
@@ -530,8 +530,8 @@ def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
     """Check that every name in the command is known, and that none is missing."""
     named = placeholders(table, "command", spec.command)
     built = {"simulator"} if spec.simulator is not None else set()
-    built |= {"node_package"} if spec.node_package is not None else set()
     image = {"image"} if spec.guest is None else {"kernel", "initramfs"}
+    built |= {"node_package"} if spec.node_package is not None else set()
     needed = image | ({"port"} if spec.listen == "host" else set())
     if not needed | built <= named <= image | {"port", "folder"} | built:
         simulator = '"{simulator}" with [launch.simulator], "{node_package}" with that key, '

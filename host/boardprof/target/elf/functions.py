@@ -19,6 +19,7 @@ from boardprof.target.elf.object_file import (
     all_names,
     global_functions,
     images,
+    interrupt_handlers,
     is_lto_only,
     local_functions,
     main_source,
@@ -141,6 +142,7 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
         known.setdefault(each.symbol, []).append(each)
     aliases = cache(lambda: all_names(elf) if known else {})  # few functions need them
     elsewhere = info is not None and is_elsewhere(info)
+    handlers = interrupt_handlers(elf)
     source = image.label if image.in_library else main_source(elf) or image.label
     int_type = "i16" if elf["e_machine"] in _INT_HAS_16_BITS else "i32"
     symbols = []
@@ -152,6 +154,9 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
         if fn.reason == _UNKNOWN and (elsewhere or (is_needed and info is None)):
             none = f"its object {image.label} has no debug information"
             fn = replace(fn, reason=_ELSEWHERE if elsewhere else none)
+        if fn.reason is None and name in handlers:
+            reason = f"it ends with {handlers[name]}: it is an interrupt handler"
+            fn = replace(fn, parameters=(), result=None, structs=(), reason=reason)
         rank = _IN_LIBRARY if image.in_library else _WEAK if names[name] else _STRONG
         symbols.append(_Symbol(fn, rank, fn.result is not None and fn.result.text == int_type))
     return symbols

@@ -12,8 +12,9 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from boardprof.base.errors import BoardprofError, BuildError, UsageError
 from boardprof.base.files import open_file
@@ -189,6 +190,32 @@ def resolvers(elf: ELFFile) -> dict[str, list[str]]:
         for each in every
         if each.is_ifunc
     }
+
+
+_WAYS_BACK: Final = {
+    # privileged manual, 3.3.2
+    "EM_RISCV": {b"\x73\x00\x20\x30": "mret", b"\x73\x00\x20\x10": "sret"},
+    "EM_AARCH64": {b"\xe0\x03\x9f\xd6": "eret"},  # DDI 0487, C6.2
+}
+"""The instructions that return from an interrupt, as bytes."""
+
+
+def interrupt_handlers(elf: ELFFile) -> dict[str, str]:
+    """Return the functions that return from an interrupt, and by which instruction."""
+    ways = _WAYS_BACK.get(elf["e_machine"], {})
+    found: dict[str, str] = {}
+    if not ways:
+        return found
+    contents = cache(lambda index: elf.get_section(index).data())
+    for symbol in functions_in(elf):
+        if not symbol.is_in_section:
+            continue
+        begin = symbol.value
+        if elf["e_type"] != "ET_REL":
+            begin -= elf.get_section(symbol.section)["sh_addr"]
+        code = contents(symbol.section)[begin : begin + symbol.size]
+        found.update((symbol.name, name) for way, name in ways.items() if way in code)
+    return found
 
 
 def local_functions(elf: ELFFile) -> set[str]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
 
 _AGENT = ("bp_", "__vector")  # names of the agent's functions begin like this
+_ABORT = "abort"
+"""Its hazards spoil no number: a call that aborts has none."""
 SMALL = 64
 """Bytes of a frame that may stay unwritten without a word."""
 
@@ -120,7 +122,11 @@ class _Reader:
         known = [(size, at) for at, size in self._frames.items() if at in self._functions]
         largest, largest_at = max(known, default=(0, None))
         variable = min(map(self._name, self._variable), default=None)
-        others = (at for at in self._functions if not self._name(at).startswith(_AGENT))
+        others = [
+            at
+            for at in self._functions
+            if not self._name(at).startswith(_AGENT) and self._name(at) != _ABORT
+        ]
         hazardous = {each for at in others for each in hazards(self._machine, self._code_of(at))}
         return ImageStack(
             needs,
@@ -236,6 +242,8 @@ class _Reader:
                 frames.update((own + at, size, name) for at, size, name in callee.frames)
                 if callee.largest > largest:
                     largest, largest_of = callee.largest, callee.largest_of
+        if self._name(begin) == _ABORT:
+            found.clear()
         need = StackNeed(
             own,
             largest,

@@ -203,6 +203,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     s=zeros  s=[3]:zeros           structs
     s='{gain=2.5, taps=[1, 2]}'    a struct's members, by pointer or by value
     s='{taps=&h, next=NULL}'       a pointer in it; h=[8]:ones is one more array
+    s='{n=8, data=[8]:zeros}'      an array in it, or one that it points to
     s=hello  s='"{"a": 1}"'       text for char*
     mode=FAST  f=square            an enum's name, a function of the image
     p=NULL                         no array

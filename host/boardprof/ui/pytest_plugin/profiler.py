@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from boardprof.base.errors import BoardTimeoutError, DeviceError, UnknownNameError
+from boardprof.base.errors import BoardTimeoutError, BuildError, DeviceError, UnknownNameError
 from boardprof.base.metrics import metric_called
 from boardprof.base.processes import leased
 from boardprof.jobs.run.alternating import Worktree, sessions_on, turns, two_settings, worktree_of
@@ -42,6 +42,7 @@ class Wanted:
     # files and folders to build; empty to use the firmware at the port
     sources: tuple[Path, ...] = ()
     options: BuildOptions = field(default_factory=BuildOptions)
+    only: str = ""  # function that is linked alone, because all of them do not fit
 
 
 def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
@@ -117,10 +118,12 @@ class OpenBoards:
     def _connected(self, wanted: Wanted, spec: BoardSpec | None) -> Board:
         if not wanted.sources:
             return connect_by(self._options.connection, spec)
-        from boardprof.target.build.builder import build  # later: it knows all compilers
+        from boardprof.target.build.builder import Build  # later: it knows all compilers
 
-        firmware = build(spec or default_board(), wanted.sources, wanted.options)
-        self.compiled[wanted] = firmware.sources
+        spec = spec or default_board()
+        with Build(spec, wanted.sources, wanted.options, None).begin() as (_, finish):
+            firmware = finish([wanted.only] if wanted.only else None)
+        self.compiled[replace(wanted, only="")] = firmware.sources
         return open_firmware(firmware, self._options.connection)
 
 
@@ -285,7 +288,14 @@ class Profiler:
         wanted = replace(self._wanted, sources=tuple(sources), options=build)
 
         def measure(wanted: Wanted) -> Measurement:
-            with self._boards.board(wanted) as board:
+            with contextlib.ExitStack() as lent:
+                try:
+                    board = lent.enter_context(self._boards.board(wanted))
+                except BuildError:
+                    if not wanted.sources:
+                        raise
+                    wanted = replace(wanted, only=function)
+                    board = lent.enter_context(self._boards.board(wanted))
                 try:
                     again, named = copied_arguments(args, options.get("named"))
                     found = board.measure(function, *args, **{**self._defaults, **options})

@@ -20,6 +20,7 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.wire.link.no_answer import (
+    MANY_NAKS,
     Overdue,
     find_hang,
     lost_board,
@@ -27,12 +28,12 @@ from boardprof.wire.link.no_answer import (
     no_welcome,
     with_changes,
 )
-from boardprof.wire.link.replies import Locate, taken_over, unpack_reply
+from boardprof.wire.link.replies import Locate, hello_body, taken_over, unpack_reply
 from boardprof.wire.link.requests import Console, Requests
 from boardprof.wire.link.transfer import Receiver, Upload
 from boardprof.wire.transport.base import Clocked, Emulator, Transport, unknown_time
-from boardprof_protocol.codes import FrameKind
-from boardprof_protocol.frame import Frame
+from boardprof_protocol.codes import PROTOCOL_VERSION, FrameKind
+from boardprof_protocol.frame import Frame, encode_frame
 
 OnProgress = Callable[[int, int], None]
 """Called with (done, total)."""
@@ -45,6 +46,12 @@ _LAST_WORDS_S = 0.25
 
 _PRINTS_S = 1.0
 """A board that printed within this time counts as still printing."""
+
+_PLAIN_TRIES = 20
+"""Nonces to try; three of four will do."""
+
+_PLAIN_S = 0.3
+"""Longest wait for the answer to a last HELLO, which is sent only to find out about the line."""
 
 _WATCH_S = 0.1
 """Longest time until a wait notices that another thread cancels the call or closes the line."""
@@ -399,20 +406,39 @@ class Line:
     def _silent(self, name: str, silence_s: float, where: str = "") -> BoardprofError:
         """Return the error for a board that says nothing; ``where`` it stopped, for messages."""
         text, printed = self.console.take_all(self.clock()), self.console.unfollowed
-        port, naks = self.transport.name, self.requests.naks
+        asked = self.requests
+        port, naks = self.transport.name, asked.naks
         if not self.is_board:
-            heard, echoes = self.console.data, self.requests.echoes
+            heard, echoes = self.console.data, asked.echoes
             error = no_welcome(port, silence_s, heard, naks=naks, echoes=echoes, printed=printed)
-            return self._with_changes(error, naks)
+            damaged = self._try_plain_hello() if naks >= MANY_NAKS else asked.pending
+            return with_changes(error, naks, damaged, asked.arrived, asked.decoder.refused)
         is_wall = silence_s == self.wall_s
         console = text + printed
         lost = no_reply(port, name, silence_s, where, is_wall=is_wall, naks=naks, console=console)
-        return self._with_changes(lost, naks)
+        return with_changes(lost, naks, asked.pending, asked.arrived, asked.decoder.refused)
 
-    def _with_changes(self, error: BoardprofError, naks: int) -> BoardprofError:
-        """Let an error say what the line does to some bytes, if frames tell."""
-        asked = self.requests
-        return with_changes(error, naks, asked.pending, asked.arrived, asked.decoder.refused)
+    def _try_plain_hello(self) -> bytes:
+        """Send a HELLO that flow control lets pass; return a frame that did not arrive.
+
+        Each HELLO of our version begins with XON. A board also answers one of another version. If
+        it asks for version 0, it begins no session (SPEC.md 3.1, 3.4).
+        """
+        nonce, encoded = 0, b""
+        for nonce in range(0x41414141, 0x41414141 + _PLAIN_TRIES):
+            body = hello_body(nonce, version=0)
+            hello = Frame(FrameKind.HELLO, 1, nonce, body, PROTOCOL_VERSION + 1)
+            encoded = encode_frame(hello, self.requests.decoder.cobs)
+            if not any(byte in encoded for byte in b"\x11\x13\r"):  # XON, XOFF, CR
+                break
+        until = self.clock() + _PLAIN_S
+        self.transport.write(encoded, _PLAIN_S)
+        while self.clock() < until:
+            for frame in self.requests.decoder.feed(self.transport.read(_PLAIN_S / 10)):
+                if frame.kind == FrameKind.WELCOME and frame.sequence == nonce:
+                    self.requests.arrived.update(encoded)
+                    return self.requests.pending
+        return encoded
 
     def _unended(
         self, name: str, wall_s: float | None, overdue: Overdue, *, prints: bool

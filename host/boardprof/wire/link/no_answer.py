@@ -201,7 +201,7 @@ _GREETINGS: tuple[tuple[bytes, str, str], ...] = (
     ),
 )
 
-_MANY_NAKS = 10
+MANY_NAKS = 10
 """Per session; a few occur on any line."""
 
 _LEAST = 4
@@ -224,7 +224,7 @@ def no_reply(
         f"check whether {name} crashes or never ends; if it is only slow, give {name_of_limit} "
         "more seconds"
     )
-    if naks >= _MANY_NAKS:
+    if naks >= MANY_NAKS:
         text += f" It received {naks:,} damaged frames."
         hint = (
             "check the wire to the board's receiver and the baud rate, and that the receive "
@@ -312,7 +312,7 @@ def with_changes(
     certain = next(filter(None, map(_repaired, refused)), None)
     if certain is not None:
         error.hint = f"the line changes what the board sends: {certain}"
-    elif naks >= _MANY_NAKS:
+    elif naks >= MANY_NAKS:
         found = [
             text
             for values, text in _CHANGED

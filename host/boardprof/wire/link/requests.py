@@ -9,6 +9,7 @@ so that nothing runs twice (SPEC.md 4).
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -283,6 +284,9 @@ KEPT_BYTES = 1 << 16
 _QUIET_S = 0.1
 """Seconds after which an unfinished line is given out: it may be a prompt."""
 
+_BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+"""Matches control characters that texts do not have."""
+
 _LONGEST_LINE = 4096
 """Longest line, in characters; longer text is given out in pieces."""
 
@@ -369,5 +373,10 @@ class Console:
 
     @property
     def text(self) -> str:
-        """The end of all that was printed."""
-        return self._kept.decode(errors="replace")
+        """The end of all that was printed; of lines that are not text, only their number."""
+        lines = self._kept.decode(errors="replace").splitlines(keepends=True)
+        text = [line for line in lines if not _BINARY.search(line)]
+        if left := len(lines) - len(text):
+            shown = "line" if left == 1 else "lines"
+            text.insert(0, f"({left} {shown} of binary data: damaged frames, or output)\n")
+        return "".join(text)
