@@ -168,6 +168,7 @@ HOSTED = (
     "collectors/bp_papi.c",
     "libc/",
     "recorder/",
+    "simulator/",
 )
 """What runs on an operating system, or is linked with a C library, only: it may use headers."""
 

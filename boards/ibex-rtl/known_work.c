@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work for `boardprof doctor`. What the engine's counters count of it follows from rtl/accelerator.sv
- * and simulator/rtl/arbiter.sv. What the wait counters count follows from the Ibex reference guide. */
+/* Work for `boardprof doctor`. What the engine's counters count of it follows from
+ * rtl/accelerator.sv and simulator/rtl/arbiter.sv. What the wait counters count follows from the
+ * Ibex reference guide. */
 
 #include "engine.h"
 

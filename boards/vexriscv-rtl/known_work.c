@@ -39,7 +39,8 @@ void known_fetch_refills(uint32_t rounds) {
                      : "+r"(rounds));
 }
 
-/* What a load has read is there in the last stage, and an instruction needs it in the second one. */
+/* What a load has read is there in the last stage, and an instruction needs it in the second one.
+ */
 void known_hazards(uint32_t rounds) {
     uint32_t found;
     for (uint32_t i = 0; i < rounds; i++) {

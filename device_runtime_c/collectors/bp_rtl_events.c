@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counters of events in the system around a core that is simulated from its RTL, as eight slots:
- * simulator/rtl/events.sv. The events are those of the board's rtl/core.sv. */
+/* The counters of events in the system around a core that is simulated from its RTL, as eight
+ * slots: simulator/rtl/events.sv. The events are those of the board's rtl/core.sv. */
 
 #include "boardprof/bp.h"
 #include "bp_arch.h"

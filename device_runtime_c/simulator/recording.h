@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records calls: what their instructions cost, by recorder/bp_recorder.h.
  *
- * The board's rtl/core.sv shows one stage of its core. A cycle in which the stage is busy belongs to
- * the next instruction that is done there, any other one to the instruction that was done last. So
- * each cycle belongs to one instruction. A call begins with the first cycle of its first
+ * The board's rtl/core.sv shows one stage of its core. A cycle in which the stage is busy belongs
+ * to the next instruction that is done there, any other one to the instruction that was done last.
+ * So each cycle belongs to one instruction. A call begins with the first cycle of its first
  * instruction, and ends before the first cycle of the instruction that it returns to. */
 
 #ifndef SIM_RECORDING_H

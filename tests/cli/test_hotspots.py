@@ -108,19 +108,6 @@ def test_profiles_of_one_function_have_their_flags_in_their_titles(tmp_path: Pat
     ]
 
 
-def test_of_several_boards_those_that_nothing_can_record_are_measured_alone(
-    slow: Path,
-) -> None:
-    done = boardprof("run", "-b", "native,qemu-rv32", f"{slow}:halve", "--hotspots")
-    assert done.code == 0
-    assert (
-        "note: no profile on native: native runs in this process, where nothing can record a call."
-        in done.err
-    )
-    assert "Missing" not in done.out  # native has its row
-    assert "halve on qemu-rv32: " in done.out
-
-
 def test_a_report_without_hotspots_says_how_to_get_them(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     file.write_text(Report([{"Name": "f", "Count": 1, "cycles": Count(3)}], {}, {}).json())

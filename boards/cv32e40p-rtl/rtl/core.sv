@@ -83,7 +83,6 @@ module core (
   assign event_o[0]    = busy_o & u.core_i.id_stage_i.load_stall;
   assign event_o[1]    = busy_o & u.core_i.id_stage_i.jr_stall;
   assign event_o[2]    = u.core_i.perf_imiss;
-  assign event_o[3]    = busy_o & u.core_i.id_stage_i.apu_stall;
-  assign event_o[31:4] = '0;
+  assign event_o[31:3] = '0;
 
 endmodule

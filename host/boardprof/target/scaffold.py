@@ -23,6 +23,7 @@ from boardprof.base.errors import UsageError
 from boardprof.base.files import runtime_dir, unwritable
 from boardprof.target.descriptions.board import (
     BOARD_FILE,
+    BoardSpec,
     board_spec,
     find_boards,
     is_board_name,
@@ -36,14 +37,20 @@ from boardprof_protocol.layout import Layout
 MARK = "CHANGE:"
 """What stands wherever the copy speaks of the other board."""
 
-MODELS = {
-    "aarch64": "qemu-cortex-a53",
-    "avr": "arduino-uno",
-    "cortex_m": "nucleo-f446re",
-    "posix": "linux",
-    "riscv": "hifive1",
-}
-"""The board to copy for a chip of an architecture: the one with the least of its own."""
+
+def models() -> dict[str, str]:
+    """Return the board to copy for each architecture: one that is a chip, as far as there is one."""
+    found: dict[str, BoardSpec] = {}
+    for spec in sorted(map(board_spec, find_boards()), key=_likeness):
+        if spec.build.arch is not None:
+            found.setdefault(spec.build.arch, spec)
+    return {arch: found[arch].name for arch in sorted(found)}
+
+
+def _likeness(spec: BoardSpec) -> tuple[bool, bool, str]:
+    is_chip = spec.port is not None and spec.launch.guest is None
+    return not is_chip, spec.launch.kind == "library", spec.name
+
 
 _KEYS = {
     "cc": "the compiler and the Debian package that contains it",

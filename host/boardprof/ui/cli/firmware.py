@@ -327,16 +327,17 @@ def board(name: str, like: str | None, arch: str | None, folder: Path, as_json: 
     A comment with CHANGE marks each place that still describes the other board. What the other
     board shares with its family becomes a part of the copy.
     """
-    from boardprof.target.scaffold import MARK, MODELS, new_board
+    from boardprof.target.scaffold import MARK, models, new_board
 
+    known = models()
     if (like is None) == (arch is None):
         raise UsageError(
             "A new board needs a model: either --like or --arch.",
-            hint=f"--like BOARD, or --arch {' or '.join(MODELS)}",
+            hint=f"--like BOARD, or --arch {' or '.join(known)}",
         )
-    if arch is not None and arch not in MODELS:
-        raise UnknownNameError("architecture", arch, MODELS)
-    target = new_board(name, like or MODELS[arch or ""], folder)
+    if arch is not None and arch not in known:
+        raise UnknownNameError("architecture", arch, known)
+    target = new_board(name, like or known[arch or ""], folder)
     files = sorted(path for path in target.rglob("*") if path.is_file())
     if as_json:
         echo_json(_facts(files, [f"boardprof build -b {_as_folder(target)}"]))
