@@ -80,7 +80,7 @@ PROFILES = {
     "lines": ("--lines", "--width", "80"),
     "instructions": ("--asm",),
 }
-COMPARISONS = ("github", "gitlab", "json", "junit", "markdown", "summary", "table")
+COMPARISONS = ("editor", "github", "gitlab", "json", "junit", "markdown", "summary", "table")
 PAIRS: dict[str, tuple[str, ...]] = {
     "same": ("function", "function"),
     "slower": ("fir_before", "fir_after", "--fail-if", "instructions:max>0"),

@@ -39,7 +39,7 @@ MARK = "CHANGE:"
 
 
 def models() -> dict[str, str]:
-    """Return the board to copy for each architecture: one that is a chip, as far as there is one."""
+    """Return the board to copy for each architecture: a chip, if there is one."""
     found: dict[str, BoardSpec] = {}
     for spec in sorted(map(board_spec, find_boards()), key=_likeness):
         if spec.build.arch is not None:
