@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The function of faults.c that needs a C library, or the agent's own abort. */
 
-#include <stdlib.h>
-
 #include "boardprof/bp_function.h"
 
+_Noreturn void abort(void); /* as <stdlib.h> has it, which a board without a C library lacks */
 void proof_abort(void);
 
 void proof_abort(void) {
