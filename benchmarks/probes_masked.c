@@ -108,8 +108,8 @@ static void events(void) {
             break;
         default:
             bp_heap_taken(&bp_trace_ring, 5, 8, NULL);
-            bp_heap_replaced(&bp_trace_ring, 8, &bp_trace_words, 5, 8, NULL);
-            bp_heap_given(&bp_trace_words, 8);
+            bp_heap_replaced(&bp_trace_ring, 8, bp_trace_words, 5, 8, NULL);
+            bp_heap_given(bp_trace_words, 8);
             break;
         }
     }

@@ -66,7 +66,9 @@ if option("proof"):
     proof = sources_of_project.Clone()
     proof.Append(CPPPATH=includes)
     proof.BuildSources(
-        os.path.join("$BUILD_SRC_DIR", "boardprof_proof"), os.path.join(runtime, "proof")
+        os.path.join("$BUILD_SRC_DIR", "boardprof_proof"),
+        os.path.join(runtime, "proof"),
+        src_filter=["-<*>", "+<*.c>"],
     )
 if wrapped:
     project.Append(LINKFLAGS=[f"-Wl,--wrap={name}" for name in wrapped])

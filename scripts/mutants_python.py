@@ -34,7 +34,6 @@ ROOMS = {
 
 EQUIVALENT = {  # identity: why no test can notice the mutant
     "arguments.argument_text:read_argument:compare:0": "a lone quote is a text either way",
-    "arguments.argument_text:filled:compare:2": "a short cut: it saves a copy",
     "arguments.signature:scalar_packer:integer:3": "the range is empty either way",
     "board.image:<module>:integer:3": "no frame has 4097 bytes: they are multiples of 8",
     "bp_agent.c:bp_progress:plus:0": "exactly 11 bytes are needed, and there are",

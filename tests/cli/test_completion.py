@@ -33,7 +33,7 @@ def test_commands_options_and_boards_are_completed() -> None:
     assert "--warmup" in completed("boardprof", "run", "--wa")
     assert completed("boardprof", "run", "-b", "qemu-rv") == ["qemu-rv32", "qemu-rv64"]
     assert completed("boardprof", "run", "-b", "native,arduino-u") == ["native,arduino-uno"]
-    assert completed("boardprof", "new", "board", "x", "--like", "lin") == ["linux"]
+    assert completed("boardprof", "new", "board", "x", "--like", "nati") == ["native"]
 
 
 def test_functions_of_a_source_are_completed_behind_the_colon() -> None:

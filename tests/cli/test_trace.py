@@ -247,8 +247,9 @@ def test_firmware_with_the_name_of_another_board_says_what_to_type(name: str, hi
 
 
 def test_info_tells_what_probes_can_record() -> None:
-    assert "  probes      a ring of 8,192 bytes; the clock counts instructions of minstret\n" in (
-        boardprof("info", *RV32).out
+    assert (
+        "  probes      a ring of 16,777,216 bytes; the clock counts instructions of minstret\n"
+        in (boardprof("info", *RV32).out)
     )
     found = json.loads(boardprof("info", "-b", "native", "--json").out)["probes"]
     assert found == {

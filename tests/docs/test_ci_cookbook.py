@@ -115,10 +115,12 @@ def test_github_marks_the_line_and_fails_the_step(change: Change) -> None:
     change.edit()
     code, printed = change.job(github())
     assert code == 1
-    assert printed.startswith("::error file=work.c,line=3,title=Regression")
+    # The change computes something else, too.
+    assert printed.startswith("::error file=work.c,line=3,title=Output changed")
+    assert "\n::error file=work.c,line=3,title=Regression" in printed
     summary = (change.folder / "summary.md").read_text()
     assert "### ✅ boardprof: no regression" in summary
-    assert "### ❌ boardprof: 1 regression" in summary
+    assert "### ❌ boardprof: 1 output changed; 1 regression" in summary
 
 
 def test_gitlab_gets_the_files_that_the_job_names(change: Change) -> None:
@@ -126,9 +128,10 @@ def test_gitlab_gets_the_files_that_the_job_names(change: Change) -> None:
     change.edit()
     assert change.job(gitlab())[0] == 1
     reports = yaml.safe_load(FILES[".gitlab-ci.yml"])["cost"]["artifacts"]["reports"]
-    (issue,) = json.loads((change.folder / reports["codequality"]).read_text())
-    assert issue["location"] == {"path": "work.c", "lines": {"begin": 3}}
-    assert JUnitXml.fromfile(str(change.folder / reports["junit"])).failures == 1
+    issues = json.loads((change.folder / reports["codequality"]).read_text())
+    place = {"path": "work.c", "lines": {"begin": 3}}
+    assert [issue["location"] for issue in issues] == [place, place]  # the output, and the cost
+    assert JUnitXml.fromfile(str(change.folder / reports["junit"])).failures == 2
     assert " 605\n" in (change.folder / reports["metrics"]).read_text()
 
 
@@ -137,7 +140,7 @@ def test_jenkins_gets_the_tests_that_the_job_names(change: Change) -> None:
     assert change.job(jenkins())[0] == 1
     (file,) = re.findall(r"junit '(.*)'", FILES["Jenkinsfile"])
     found = JUnitXml.fromfile(str(change.folder / file))
-    assert (found.tests, found.failures) == (2, 1)
+    assert (found.tests, found.failures) == (3, 2)
 
 
 def test_a_board_that_is_not_there_only_warns(change: Change) -> None:

@@ -27,7 +27,18 @@ from tests.docs.page import (
 from tests.docs.running import Reader, is_shown
 from tests.support import ROOT, requires_tool
 
-LANGUAGES = {"c", "console", "groovy", "json", "python", "sh", "text", "toml", "yaml"}
+LANGUAGES = {
+    "c",
+    "console",
+    "groovy",
+    "json",
+    "python",
+    "sh",
+    "systemverilog",
+    "text",
+    "toml",
+    "yaml",
+}
 TEXTS = {name_of(page): page.read_text(encoding="utf-8") for page in PAGES}
 BLOCKS = [(name, block) for name, text in TEXTS.items() for block in blocks_of(text)]
 TOOLS = {
@@ -88,7 +99,9 @@ def test_every_other_block_is_run_or_becomes_a_file() -> None:
         ("json", True),
         ("python", False),
         ("python", True),
+        ("sh", False),
         ("sh", True),
+        ("systemverilog", False),
         ("text", True),
         ("toml", False),
         ("yaml", False),

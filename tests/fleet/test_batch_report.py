@@ -113,7 +113,9 @@ def test_a_batch_is_one_report_and_one_run_of_the_history(folder: Path) -> None:
     # A change of one file is one run more, which compare and trend read.
     (folder / "b.c").write_text(FILES["b.c"].replace("return n;", "return n * n + 1;"))
     command(folder, "fleet", "run", "jobs.toml")
-    compared = json.loads(command(folder, "compare", "nightly", "last", "--json", "-"))
+    compared = json.loads(
+        command(folder, "compare", "nightly", "last", "--allow", "outputs", "--json", "-")
+    )
     changed = {
         (row["name"], row["device"])
         for row in compared["rows"]

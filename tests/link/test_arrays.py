@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -229,7 +231,9 @@ def test_a_report_has_shapes_stack_and_the_crc_of_outputs(board: Board) -> None:
     assert len(stacks) == 1
     assert report.extra is not None
     (found,) = report.extra["measurements"]
-    # CRC-32 of 01 00 00 00 01 00 00 00.
+    # CRC-32 of 01 00 00 00 01 00 00 00, and these bytes as zlib and base64 have them.
+    (output,) = found["outputs"].values()
+    assert zlib.decompress(base64.b64decode(output.pop("values"))) == bytes([1, 0, 0, 0] * 2)
     assert found["outputs"] == {"x": {"dtype": "int32", "shape": [2], "crc32": "1134b892"}}
 
 

@@ -69,7 +69,7 @@ def with_tool(tmp_path: Path, script: str, **others: object) -> tuple[BoardSpec,
 
 def test_a_command_alone_gets_the_defaults(tmp_path: Path) -> None:
     spec = board(tmp_path, 'command = ["tool", "{image}"]')
-    assert spec.flash == FlashSpec(("tool", "{image}"), None, (), 0.5, 120.0)
+    assert spec.flash == FlashSpec(("tool", "{image}"), None, (), (), 0.5, 120.0)
 
 
 def test_everything_that_can_be_said_is_read(tmp_path: Path) -> None:
@@ -78,7 +78,11 @@ def test_everything_that_can_be_said_is_read(tmp_path: Path) -> None:
         'reset = ["tool", "-P", "{port}", "--reset"]\nsettle_s = 2\ntimeout_s = 30.5'
     )
     assert board(tmp_path, text).flash == FlashSpec(
-        ("tool", "-P", "{port}", "{hex}"), "tools", ("tool", "-P", "{port}", "--reset"), 2.0, 30.5
+        command=("tool", "-P", "{port}", "{hex}"),
+        package="tools",
+        reset=("tool", "-P", "{port}", "--reset"),
+        settle_s=2.0,
+        timeout_s=30.5,
     )
 
 
