@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import shlex
 import socket
 import subprocess
@@ -85,10 +86,15 @@ def parse_ssh_url(port: str) -> SshAgent:
     except ValueError as error:
         raise UsageError(f"{port!r} is not a port: {error}.", hint=_FORM) from error
     path = unquote(url.path)
-    program = path.removeprefix("/~/") if path.strip("/") else ""
+    program = path if path.strip("/") else ""
+    if path.startswith("/~/"):  # ssh begins there; without a slash, a shell would search PATH
+        program = "." + path[2:]
     if not url.hostname or path == "/~/" or query or url.password or "\0" in path:
         raise UsageError(f"{port!r} is not a port.", hint=_FORM)
-    host = f"{url.username}@{url.hostname}" if url.username else url.hostname
+    # urlsplit gives it in lower case, but names in ~/.ssh/config may have capitals.
+    at = url.netloc.lower().index(url.hostname, url.netloc.rfind("@") + 1)
+    name = url.netloc[at : at + len(url.hostname)]
+    host = f"{url.username}@{name}" if url.username else name
     return SshAgent(host, number, program, run)
 
 
@@ -194,13 +200,14 @@ class _Start:
             except OSError:
                 byte = b""
             seen = (seen + byte)[-_MOST_BEFORE:]
-            if not byte:
-                raise self._error("ssh ended without a message")
+            if not byte:  # a shell that refuses may say so here
+                text = seen.decode(errors="replace").strip()
+                raise self._error(text or "ssh ended without a message")
         return seen.rpartition(mark)[2]
 
     def _error(self, why: str) -> BoardError:
         return BoardError(
-            f"No board at {self._port}: {self._said() or why}.{self._other}".replace("..", "."),
+            f"No board at {self._port}: {(self._said() or why).rstrip('.')}.{self._other}",
             hint="try ssh alone with this host: it must know the host and log in with a key, as "
             "ssh-copy-id sets up; without ?run, a program at the port's path must know --stdio",
         )
@@ -209,5 +216,5 @@ class _Start:
 def _text_of(file: IO[bytes]) -> str:
     if file.closed:
         return ""
-    file.seek(0)
-    return file.read(_MOST_BEFORE).decode(errors="replace").strip()
+    # Not read(): ssh writes at the position that this would move.
+    return os.pread(file.fileno(), _MOST_BEFORE, 0).decode(errors="replace").strip()
