@@ -119,13 +119,19 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
     try:
         end = theirs.fileno()
         command = agent.command(timeout_s, len(content))
-        child = subprocess.Popen(command, stdin=end, stdout=end, stderr=errors)
+        # A new session: Ctrl-C reaches us, and we end the child.
+        child = subprocess.Popen(
+            command, stdin=end, stdout=end, stderr=errors, start_new_session=True
+        )
     except OSError as error:
         ours.close()
         errors.close()
         raise MissingToolError("ssh", "openssh-client") from error
     finally:
         theirs.close()
+
+    def said() -> str:
+        return _text_of(errors)[-_MOST_BEFORE:].strip()
 
     def close() -> None:
         ours.close()
@@ -139,7 +145,7 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
         errors.close()
 
     try:
-        start = _Start(ours, port, timeout_s, lambda: _text_of(errors))
+        start = _Start(ours, port, timeout_s, said)
         commands: tuple[Sequence[str], ...] = (agent.run,) if agent.run else ()
         if content:
             commands += start.send(content)
@@ -151,7 +157,7 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
         ours,
         port,
         close,
-        explain_loss=lambda: _text_of(errors),
+        explain_loss=said,
         has_ended=lambda: child.poll() is not None,
         printed=lambda: _text_of(errors),
         commands=commands,
@@ -216,5 +222,6 @@ class _Start:
 def _text_of(file: IO[bytes]) -> str:
     if file.closed:
         return ""
-    # Not read(): ssh writes at the position that this would move.
-    return os.pread(file.fileno(), _MOST_BEFORE, 0).decode(errors="replace").strip()
+    # Not seek and read: the position is also that of ssh, which would go on writing there.
+    descriptor = file.fileno()
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
