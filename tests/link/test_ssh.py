@@ -128,6 +128,14 @@ def test_the_program_of_this_machine_is_measured_through_ssh_pinned_to_a_core(
     assert list(server.temporary.iterdir()) == []
 
 
+def test_doctor_proves_a_machine_by_functions_that_it_copies_there(server: Server) -> None:
+    done = boardprof("doctor", "-b", "linux", "-p", server.port, timeout_s=120)
+    assert done.code == 0, done.err
+    subjects = {line.partition(" ")[0] for line in done.out.splitlines()}
+    assert {"time", "frequency", "core", "interrupts", "perf"} <= subjects
+    assert "proof_rounds" not in done.out
+
+
 def test_an_agent_that_is_there_is_run_at_its_path(server: Server) -> None:
     image = build(CRC32, board="linux").image
     from_home = os.path.relpath(image, pwd.getpwuid(os.getuid()).pw_dir)
