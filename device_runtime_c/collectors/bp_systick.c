@@ -70,16 +70,29 @@ static bool bp_systick_intact(const void *state) {
     return intact;
 }
 
+/* No interrupt comes between the two clocks, or they would not agree. */
+#if BP_CFG_INTERRUPTS
+#define BP_MASK() bp_port_mask()
+#define BP_UNMASK(before) bp_port_unmask(before)
+#else
+#define BP_MASK() 0
+#define BP_UNMASK(before) (void)(before)
+#endif
+
 static void bp_systick_start(void *state) {
     bp_systick_t *s = state;
+    uintptr_t before = BP_MASK();
     s->coarse_start = bp_port_coarse();
     s->start = bp_systick_read();
+    BP_UNMASK(before);
 }
 
 static void bp_systick_stop(void *state) {
     bp_systick_t *s = state;
+    uintptr_t before = BP_MASK();
     s->stop = bp_systick_read();
     s->coarse_stop = bp_port_coarse();
+    BP_UNMASK(before);
 }
 
 static void bp_systick_encode(uint8_t *out, const void *state) {

@@ -106,6 +106,7 @@ def test_the_core_cycles_of_a_cortex_m0_are_those_of_its_manual(code: Path) -> N
         assert [row[CORE_CYCLES] for row in report.calls] == [Count(3 * 49)] * 2
         assert {"instructions"} <= {*report.calls.names}
         told = board.profile("breaks", metrics=CORE_CYCLES, repeat=1)
+        assert board.hotspots("twice").core_cycles == (49, 49, 49)
     assert not {*MODELLED} & {*told.calls.names}
     line = told.configuration["microbit core-cycles"]
     assert isinstance(line, str)

@@ -77,6 +77,10 @@ def test_what_the_kernel_does_for_a_function_is_not_counted_and_the_report_says_
         "instructions: what the kernel does for the function is not counted "
         "(kernel.perf_event_paranoid is above 1)"
     )
+    of_pmu = "armv8_pmuv3/inst_retired/"
+    report = guest.profile("calls_the_kernel", repeat=1, metrics=[of_pmu])
+    assert counts(report, of_pmu) == [4_002]
+    assert "linux-arm64 user mode only" in report.configuration
 
 
 def test_the_ten_workloads_count_what_the_recorder_sees_executed(guest: Board) -> None:

@@ -191,6 +191,7 @@ def test_a_core_that_sleeps_is_woken_by_its_timers(core: Board) -> None:
 def test_a_function_that_resets_the_chip_ends_the_emulator_with_the_reason(core: Board) -> None:
     with pytest.raises(DeviceEndedError, match="the program has reset it"):
         core.functions.resets()
+    assert "good bye" in core.console
 
 
 def test_one_image_serves_the_emulator_and_the_board() -> None:

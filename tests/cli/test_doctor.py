@@ -23,7 +23,7 @@ from boardprof.measure.doctor.link_test import (
     links_facts,
     links_text,
 )
-from boardprof.measure.doctor.proof import check_proof
+from boardprof.measure.doctor.proof import _without_private, check_proof
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from tests.cli.command import FIXTURES, agent, boardprof
@@ -128,6 +128,14 @@ def test_a_report_proves_counters_guards_and_cable_and_names_nothing_private(
     page = (folder / "index.html").read_text()
     assert "What ends a call" in page
     assert facts["sha256"] in page
+
+
+def test_a_proof_has_no_port_with_a_user_or_an_address() -> None:
+    text = "ssh://me@pi?run=x is lost; socket://1.2.3.4:5 /dev/ttyACM0; https://example.org"
+    kept = "(left out) is lost; (left out) (left out) https://example.org"
+    assert _without_private({"text": [text]}) == {"text": [kept]}
+    hint = "Try: -p 'ssh://USER@HOST?run=taskset -c 3'"
+    assert _without_private(hint) == hint
 
 
 def test_a_changed_proof_is_found_by_its_hash() -> None:

@@ -354,7 +354,9 @@ def test_the_command_of_ssh_asks_nothing_and_takes_no_name_for_an_option() -> No
         *("ssh", "-T", "-oBatchMode=yes", "-oConnectTimeout=5", "-p", "2222"),
         *("--", "ada@lab", "exec '/opt/my agent' --stdio"),
     ]
-    assert parse_ssh_url("ssh://lab/~/agent").program == "agent"
+    assert parse_ssh_url("ssh://lab/~/agent").program == "./agent"
+    assert parse_ssh_url("ssh://Ada@MyPi:22/a").host == "Ada@MyPi"
+    assert parse_ssh_url("ssh://pi@[fe80::A]:22/a").host == "pi@fe80::A"
     run = parse_ssh_url("ssh://lab/agent?run=taskset%20-c%203")
     assert run.command(4.5)[-1] == "exec taskset -c 3 /agent --stdio"
     for wrong in (

@@ -7,6 +7,7 @@ The image of linux-arm64 runs there under QEMU's user emulation, as nothing else
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 import subprocess
 import time
@@ -127,10 +128,20 @@ def test_the_program_of_this_machine_is_measured_through_ssh_pinned_to_a_core(
     assert list(server.temporary.iterdir()) == []
 
 
+def test_doctor_proves_a_machine_by_functions_that_it_copies_there(server: Server) -> None:
+    done = boardprof("doctor", "-b", "linux", "-p", server.port, timeout_s=120)
+    assert done.code == 0, done.err
+    subjects = {line.partition(" ")[0] for line in done.out.splitlines()}
+    assert {"frequency", "core", "interrupts", "perf"} <= subjects
+    assert "proof_rounds" not in done.out
+
+
 def test_an_agent_that_is_there_is_run_at_its_path(server: Server) -> None:
     image = build(CRC32, board="linux").image
-    with connect("linux", f"{server.port}{image}") as board:
-        assert board.functions.crc32 is not None
+    from_home = os.path.relpath(image, pwd.getpwuid(os.getuid()).pw_dir)
+    for path in (image, f"/~/{from_home}"):
+        with connect("linux", f"{server.port}{path}") as board:
+            assert board.functions.crc32 is not None
 
 
 def test_an_image_for_another_machine_is_an_error_with_both_machines(server: Server) -> None:

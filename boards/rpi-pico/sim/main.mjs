@@ -198,6 +198,8 @@ async function main([folder, image, port, ...options]) {
         if (!(error instanceof Lockup)) {
             throw error;
         }
+        line.flush(); // what the program printed last
+        await new Promise((resolve) => line.socket.end(resolve));
         console.error(`rp2040js: the core has come to its end: ${error.message}`);
         code = CORE_ENDED;
     }

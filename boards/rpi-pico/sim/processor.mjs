@@ -160,13 +160,12 @@ export class Processor {
             this.#base = registers[(op >> 8) & 7];
             core.executeInstruction();
             break;
-        case SHIFT: { // by 0: the carry stays; by more than 32: it is 0, or the sign
+        case SHIFT: { // by 0: the carry stays; to the left by more than 32: it is 0
             const amount = registers[(op >> 3) & 7] & 255, carry = core.C;
-            const isRotation = op >> 6 === 0x107, isLeft = op >> 6 === 0x102;
             core.executeInstruction();
             if (amount === 0) {
                 core.C = carry;
-            } else if (amount > 32 && isLeft && !isRotation) {
+            } else if (amount > 32 && op >> 6 === 0x102) {
                 core.C = false;
             }
             break;

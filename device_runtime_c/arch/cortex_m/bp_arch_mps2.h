@@ -6,6 +6,7 @@
 #ifndef BP_ARCH_MPS2_H
 #define BP_ARCH_MPS2_H
 
+#include "bp_arch.h"
 #include "bp_arch_mpu.h"
 #include "bp_arch_port.h"
 #include "bp_arch_sample_systick.h"
@@ -113,9 +114,12 @@ uint8_t bp_port_reset_cause(void) {
 static uint32_t bp_apart, bp_counter, bp_coarse; /* when the call began */
 static bool bp_is_intact = true;
 
-/* Not inlined: the two readings are always equally far apart. */
+/* Not inlined, and not interrupted: the two readings are always equally far apart. */
 __attribute__((noinline)) static uint32_t bp_read_apart(void) {
-    return BP_FPGAIO_COUNTER * BP_MPS2_SECOND_TICKS - BP_MPS2_SECOND * BP_MPS2_COUNTER_TICKS;
+    uintptr_t before = bp_arch_lock();
+    uint32_t counter = BP_FPGAIO_COUNTER, second = BP_MPS2_SECOND;
+    bp_arch_unlock(before);
+    return counter * BP_MPS2_SECOND_TICKS - second * BP_MPS2_COUNTER_TICKS;
 }
 
 static void bp_read_clocks(void) {

@@ -55,7 +55,8 @@ def connect_and_check(
 
     ``image``: firmware to start, or that is at the port; it has these functions. ``with_guards``:
     also check what ends a call. ``flashes``: firmware with these functions is written to the board
-    at the port. Returns the closed board, for its facts, and what was found.
+    at the port. If ssh starts what is copied to the port, that has them, too. Returns the closed
+    board, for its facts, and what was found.
     """
     findings: list[Finding] = []
 
@@ -64,7 +65,8 @@ def connect_and_check(
         if on_finding is not None:
             on_finding(finding)
 
-    if (connection.port is not None and not flashes) or image is not None:
+    is_started = board is not None and _starts_there(connection)
+    if image is not None or not (connection.port is None or flashes or is_started):
         opened, has_own = connect_by(connection, board, image), image is not None
     else:
         spec = board_spec(board) if board is not None else default_board()
@@ -78,6 +80,13 @@ def connect_and_check(
             for finding in guards(connected):
                 tell(finding)
     return connected, findings
+
+
+def _starts_there(connection: Connection) -> bool:
+    """Tell whether the firmware is copied to the port, and started there."""
+    from boardprof.wire.transport.ssh import takes_image  # later: few ports are such
+
+    return connection.port is not None and takes_image(connection.port)
 
 
 def _flashed(spec: BoardSpec, image: Path, port: str | None) -> Finding:

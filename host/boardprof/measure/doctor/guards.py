@@ -8,7 +8,6 @@ from contextlib import suppress
 
 from boardprof.base.errors import (
     BoardprofError,
-    DeviceError,
     DeviceFaultError,
     DeviceTimeoutError,
 )
@@ -42,7 +41,7 @@ def _guard(board: Board, cause: str) -> Finding:
         seen, found = error.message, error.cause
     except DeviceTimeoutError as error:
         seen, found = error.message, "time-out"
-    except (DeviceError, BoardprofError) as error:
+    except BoardprofError as error:
         return Finding(subject, FAILED, f"{name}: {error.message}")
     if found != cause:
         return Finding(subject, FAILED, f"{name} ended by {found}: {seen}")

@@ -261,7 +261,7 @@ class EmulatorRecorder:
 
     @property
     def unmodelled(self) -> str:
-        """Why the model has no cycles of the calls so far; "" if it has, or if there is none."""
+        """Why the model has no cycles of the last call; "" if it has, or if there is none."""
         return "" if self._answers is None else self._answers.unknown
 
     def close(self) -> None:
@@ -281,8 +281,10 @@ class EmulatorRecorder:
         return replace(spec, launch=replace(spec.launch, command=command))
 
     def arm(self) -> None:
-        """Remove the record of the call before."""
+        """Remove what is known of the call before; the recorder asks for all costs again."""
         self._record.unlink(missing_ok=True)
+        if self._answers is not None:
+            self._answers.unknown = ""
 
     def record(self, function: str) -> tuple[CallTree, SymbolTable] | None:
         """Return the record, if it is there."""

@@ -20,7 +20,7 @@ _KINDS = {
     "operation": "movs mov movw movt mvns mvn adds add addw adcs adc adr subs sub subw sbcs sbc "
     "rsbs rsb cmp cmn ands and eors eor orrs orr orns orn bics bic tst teq lsls lsl lsrs lsr asrs "
     "asr rors ror rrxs rrx negs neg clz sxth sxtb uxth uxtb ubfx sbfx bfc bfi rev rev16 revsh rbit "
-    "ssat usat clrex pld pldw pli",
+    "ssat usat clrex",
     "hint": "nop yield sev",
     "multiply": "muls mul",
     "multiply_add": "mla mls",
@@ -72,9 +72,7 @@ BRANCHES = frozenset(
     {"branch", "branch_link", "branch_register", "compare_branch", "table_branch"}
     | {"load_pc", "load_multiple_pc"}
 )
-_WITHOUT_RESULT = frozenset(
-    {"cmp", "cmn", "tst", "teq", "pld", "pldw", "pli", "vcmp", "vcmpe", "msr", "vmsr", "clrex"}
-)
+_WITHOUT_RESULT = frozenset({"cmp", "cmn", "tst", "teq", "vcmp", "vcmpe", "msr", "vmsr", "clrex"})
 _NO_RESULT_KINDS = frozenset(
     {"store", "store_double", "store_multiple", "float_store", "float_store_multiple", "it", "hint"}
     | {"branch", "branch_link", "branch_register", "compare_branch", "table_branch"}

@@ -31,6 +31,9 @@ _MOST_EVENTS = 100_000
 _USER = ":u"
 """What an agent adds to an event that the system lets count in user mode alone."""
 
+_USERS = (_USER, "/u")
+"""The same also after an event of a PMU, such as armv8_pmuv3/inst_retired/."""
+
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -61,9 +64,8 @@ class Slots:
     def user_only(self) -> tuple[str, ...]:
         """The events that count in user mode alone, although that was not requested."""
         counters = [c for c in self.collector.counters if c.status is CounterStatus.OK]
-        return tuple(
-            c.name for c in counters if c.source.endswith(_USER) and not c.name.endswith("u")
-        )
+        added = [c.name for c in counters if c.source.endswith(_USERS)]
+        return tuple(name for name in added if not name.endswith(_USERS))
 
 
 class Programmable:
@@ -271,7 +273,7 @@ def _answered(event: str, answer: object) -> tuple[CounterInfo, str]:
     hz = answer[2] if len(answer) > 2 else 0
     reason = answer[4] if len(answer) > 4 else ""
     info = _counter(event, status, detail, hz)
-    if len(answer) > 3 and str(answer[3]).endswith(_USER):
+    if len(answer) > 3 and str(answer[3]).endswith(_USERS):
         info = replace(info, source=str(answer[3]))
     if status is CounterStatus.OK:
         return info, ""

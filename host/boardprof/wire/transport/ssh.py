@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import shlex
 import socket
 import subprocess
@@ -85,10 +86,15 @@ def parse_ssh_url(port: str) -> SshAgent:
     except ValueError as error:
         raise UsageError(f"{port!r} is not a port: {error}.", hint=_FORM) from error
     path = unquote(url.path)
-    program = path.removeprefix("/~/") if path.strip("/") else ""
+    program = path if path.strip("/") else ""
+    if path.startswith("/~/"):  # ssh begins there; without a slash, a shell would search PATH
+        program = "." + path[2:]
     if not url.hostname or path == "/~/" or query or url.password or "\0" in path:
         raise UsageError(f"{port!r} is not a port.", hint=_FORM)
-    host = f"{url.username}@{url.hostname}" if url.username else url.hostname
+    # urlsplit gives it in lower case, but names in ~/.ssh/config may have capitals.
+    at = url.netloc.lower().index(url.hostname, url.netloc.rfind("@") + 1)
+    name = url.netloc[at : at + len(url.hostname)]
+    host = f"{url.username}@{name}" if url.username else name
     return SshAgent(host, number, program, run)
 
 
@@ -113,13 +119,19 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
     try:
         end = theirs.fileno()
         command = agent.command(timeout_s, len(content))
-        child = subprocess.Popen(command, stdin=end, stdout=end, stderr=errors)
+        # A new session: Ctrl-C reaches us, and we end the child.
+        child = subprocess.Popen(
+            command, stdin=end, stdout=end, stderr=errors, start_new_session=True
+        )
     except OSError as error:
         ours.close()
         errors.close()
         raise MissingToolError("ssh", "openssh-client") from error
     finally:
         theirs.close()
+
+    def said() -> str:
+        return _text_of(errors)[-_MOST_BEFORE:].strip()
 
     def close() -> None:
         ours.close()
@@ -133,7 +145,7 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
         errors.close()
 
     try:
-        start = _Start(ours, port, timeout_s, lambda: _text_of(errors))
+        start = _Start(ours, port, timeout_s, said)
         commands: tuple[Sequence[str], ...] = (agent.run,) if agent.run else ()
         if content:
             commands += start.send(content)
@@ -145,7 +157,7 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
         ours,
         port,
         close,
-        explain_loss=lambda: _text_of(errors),
+        explain_loss=said,
         has_ended=lambda: child.poll() is not None,
         printed=lambda: _text_of(errors),
         commands=commands,
@@ -194,13 +206,14 @@ class _Start:
             except OSError:
                 byte = b""
             seen = (seen + byte)[-_MOST_BEFORE:]
-            if not byte:
-                raise self._error("ssh ended without a message")
+            if not byte:  # a shell that refuses may say so here
+                text = seen.decode(errors="replace").strip()
+                raise self._error(text or "ssh ended without a message")
         return seen.rpartition(mark)[2]
 
     def _error(self, why: str) -> BoardError:
         return BoardError(
-            f"No board at {self._port}: {self._said() or why}.{self._other}".replace("..", "."),
+            f"No board at {self._port}: {(self._said() or why).rstrip('.')}.{self._other}",
             hint="try ssh alone with this host: it must know the host and log in with a key, as "
             "ssh-copy-id sets up; without ?run, a program at the port's path must know --stdio",
         )
@@ -209,5 +222,6 @@ class _Start:
 def _text_of(file: IO[bytes]) -> str:
     if file.closed:
         return ""
-    file.seek(0)
-    return file.read(_MOST_BEFORE).decode(errors="replace").strip()
+    # Not seek and read: the position is also that of ssh, which would go on writing there.
+    descriptor = file.fileno()
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
