@@ -44,7 +44,8 @@ from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.cfunction import CFunction, Pointer, signature
 from boardprof.target.descriptions.board import BoardSpec
 
-_NAME: Final = re.compile(r"[^\s:=*?\[\],]+")
+NOT_IN_NAMES: Final = re.compile(r"[\s:=*?\[\],]+")
+"""What the names of benchmarks do not have: targets, patterns and labels do."""
 
 _TEXTS_OF_CODE: Final = {
     "cflags": "cflags",
@@ -233,8 +234,10 @@ def _common(file: SettingsFile) -> Mapping[str, Any]:
 
 def _benchmark(table: TomlTable) -> Benchmark:
     name = table.take("name", str)
-    if not re.fullmatch(_NAME, name):
+    if not name or NOT_IN_NAMES.search(name):
         raise table.error("name", f"{name!r} has a blank or one of : = , * ? [ ]")
+    if name == ALL:
+        raise table.error("name", f"{name!r} means each function; choose another name")
     target = table.take("target", str)
     path, function = split_target(target)
     if not path or not function:
@@ -244,14 +247,15 @@ def _benchmark(table: TomlTable) -> Benchmark:
     settings["expect"] = tuple(f"{key}={_text(expected, key)}" for key in expected.keys)
     arguments = table.table("arguments", required=False)
     values = tuple(f"{key}={_text(arguments, key)}" for key in arguments.keys)
+    boards = table.texts("boards")
     benchmark = Benchmark(
         name,
         target,
         values,
-        table.texts("boards"),
+        boards,
         settings,
         code,
-        _limits(table.table("limit", required=False)),
+        _limits(table.table("limit", required=False), boards),
         table.texts("tags"),
         table,
     )
@@ -276,7 +280,9 @@ def _how(table: TomlTable) -> tuple[dict[str, Any], dict[str, Any]]:
     if table.has("metrics"):
         settings["metrics"] = table.texts("metrics", None)
     if table.has("tolerance"):
-        settings["tolerance"] = table.positive("tolerance", 0.0)
+        settings["tolerance"] = tolerance = float(_number(table, "tolerance"))
+        if tolerance < 0:
+            raise table.error("tolerance", f"must be 0 or more, not {tolerance}")
     return settings, code
 
 
@@ -315,24 +321,28 @@ def _text(table: TomlTable, key: str) -> str:
     return f"{value}"
 
 
-def _limits(table: TomlTable) -> dict[str, dict[str, float]]:
+def _limits(table: TomlTable, boards: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return limits by board and metric; "" for every board."""
+    names = [Path(each).name for each in boards]
     found: dict[str, dict[str, float]] = {}
     for key in table.keys:
         if isinstance(table.value(key), dict):
+            if names and key not in names:
+                raise table.error(key, f"is not among its boards, {', '.join(names)}")
             own = table.table(key)
-            found[key] = {metric: _limit(own, metric) for metric in own.keys}
+            found[key] = {metric: _number(own, metric) for metric in own.keys}
         else:
-            found.setdefault("", {})[key] = _limit(table, key)
+            found.setdefault("", {})[key] = _number(table, key)
     return found
 
 
-def _limit(table: TomlTable, key: str) -> float:
+def _number(table: TomlTable, key: str) -> float:
     value = table.value(key)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value):
         raise table.error(key, f"must be a number, not {value!r}")
-    return float(value) if isinstance(value, float) else value
+    number: float = value
+    return number
 
 
 # -- checking without a board ------------------------------------------------------------------
@@ -359,7 +369,8 @@ def check_benchmarks(
             continue
         told: set[str] = set()
         for spec in specs:
-            place = (spec.folder, plan.path, plan.code)
+            # The function is part of it, since it may be a static one of a header.
+            place = (spec.folder, plan.path, plan.code, plan.function)
             if place not in compiled:
                 compiled[place] = _functions(spec, plan, on_command)
             for key, text in _mistakes(plan, compiled[place], data):

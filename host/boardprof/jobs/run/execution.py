@@ -127,8 +127,10 @@ def results(
 
 def _of_benchmark(plan: Plan, error: BoardprofError) -> BoardprofError:
     """Return an error with the benchmark's name before its message."""
-    if plan.benchmark and not error.message.startswith(plan.benchmark):
-        error.message = f"{plan.benchmark}: {error.message}"
+    name = plan.benchmark
+    known = [f"{name}: ", *([] if isinstance(error, UsageError) else [f"{name} "])]
+    if name and not error.message.startswith(tuple(known)):
+        error.message = f"{name}: {error.message}"
     return error
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from boardprof.base.errors import option
+from boardprof.base.errors import ReportFileError, option
 from boardprof.results.comparison.comparison import OutputChange, first_of, keys_of, row_title
 from boardprof.results.comparison.compatibility import Pairing
 from boardprof.results.record import RETURN, MeasurementRecord, Output
@@ -38,8 +38,16 @@ def values_of(output: Output) -> Sequence[Number] | None:
     code = _CODES.get(output.dtype)
     if not output.values or code is None:
         return None
-    content = zlib.decompress(base64.b64decode(output.values))
-    return struct.unpack(f"<{math.prod(output.shape)}{code}", content)
+    form = f"<{math.prod(output.shape)}{code}"
+    try:
+        content = base64.b64decode(output.values, validate=True)
+        most = struct.calcsize(form) + 1  # so that a longer content is noticed
+        return struct.unpack(form, zlib.decompressobj().decompress(content, most))
+    except (ValueError, zlib.error, struct.error):
+        raise ReportFileError(
+            f"the values of an output, {_kind(output)}, are damaged",
+            hint="measure again, or leave out `values` of this output in the file",
+        ) from None
 
 
 @dataclass(frozen=True)

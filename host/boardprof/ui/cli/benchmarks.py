@@ -67,8 +67,10 @@ def chosen_benchmarks(
     if file is None or is_target:
         if words and not tags:
             return None
-        if is_target:
+        if is_target and tags:
             raise UsageError("--tag chooses benchmarks, not other targets.", hint="leave it out")
+        if is_target:
+            raise UsageError("Which function of the image?", hint="add FUNCTION, or all")
         raise _no_benchmarks()
     found = read_benchmarks(file)
     if words and options.get("port") is not None and not tags:
@@ -101,11 +103,16 @@ def one_plan(name: str, base: Plan) -> Plan | None:
         )
     file = _project_file()
     assert file is not None
+    _check_folder(file, name)
+    return plan
+
+
+def _check_folder(file: SettingsFile, what: str) -> None:
+    """Check that paths, which begin at the file's folder, begin at the current one."""
     if file.file.parent.resolve() != Path.cwd().resolve():
         raise UsageError(
-            f"The paths of {name} begin at {file.file.parent}.", hint="run the command there"
+            f"The paths of {what} begin at {file.file.parent}.", hint="run the command there"
         )
-    return plan
 
 
 def all_jobs() -> list[Job]:
@@ -116,6 +123,7 @@ def all_jobs() -> list[Job]:
     file = _project_file()
     if file is None:
         raise _no_benchmarks()
+    _check_folder(file, "the benchmarks")
     return benchmark_jobs(read_benchmarks(file), _plan_of_settings(None))
 
 
