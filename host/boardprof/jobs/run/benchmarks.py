@@ -64,8 +64,7 @@ _WHOLE: Final = {"warmup": 0, "repeat": 1, "number": 1}
 
 _FLAGS: Final = {"cold": "cold", "mask-interrupts": "mask_interrupts"}
 
-
-_KEYS_OF_HOW: Final = ("optimize", *_TEXTS_OF_CODE, *_WHOLE, *_FLAGS)
+_KEYS_OF_HOW: Final = ("optimize", "tolerance", *_TEXTS_OF_CODE, *_WHOLE, *_FLAGS)
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,8 @@ def run(
     check_save_name(options["save"])
     request = _request(target, values, board_names, options)
     against = parse_against(options, request.target)
-    if options["tolerance"] and not (options["expect"] or against.is_wanted or request.benchmarks):
+    has_outputs = options["expect"] or against.is_wanted or request.benchmarks
+    if options["tolerance"] and "tolerance" in explicit_options() and not has_outputs:
         raise UsageError("--tolerance needs --expect or --against.", hint="--expect @y.npy")
     if request.benchmarks and against.has_turns:
         raise UsageError(
