@@ -65,10 +65,6 @@ def test_errors_of_compilers_and_settings_lead_to_their_lines(tmp_path: Path) ->
     [(file, line, severity, message)] = problems(done.err)
     assert (file, line, severity) == (str(settings), 2, "error")
     assert message.startswith("repaet is not a setting")
-    settings.write_text('[[benchmark]]\nname = "a b"\ntarget = "smooth.c:smooth"\n')
-    done = boardprof("check", folder=tmp_path)
-    [(file, line, severity, message)] = problems(done.err)
-    assert (file, line, severity) == (str(settings), 2, "error")
 
 
 def test_other_lines_are_no_problem() -> None:

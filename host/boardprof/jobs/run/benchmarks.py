@@ -246,15 +246,14 @@ def _benchmark(table: TomlTable) -> Benchmark:
     settings["expect"] = tuple(f"{key}={_text(expected, key)}" for key in expected.keys)
     arguments = table.table("arguments", required=False)
     values = tuple(f"{key}={_text(arguments, key)}" for key in arguments.keys)
-    boards = table.texts("boards")
     benchmark = Benchmark(
         name,
         target,
         values,
-        boards,
+        table.texts("boards"),
         settings,
         code,
-        _limits(table.table("limit", required=False), boards),
+        _limits(table.table("limit", required=False)),
         table.texts("tags"),
         table,
     )
@@ -279,7 +278,7 @@ def _how(table: TomlTable) -> tuple[dict[str, Any], dict[str, Any]]:
     if table.has("metrics"):
         settings["metrics"] = table.texts("metrics", None)
     if table.has("tolerance"):
-        settings["tolerance"] = tolerance = float(_number(table, "tolerance"))
+        settings["tolerance"] = tolerance = float(_limit(table, "tolerance"))
         if tolerance < 0:
             raise table.error("tolerance", f"must be 0 or more, not {tolerance}")
     return settings, code
@@ -320,28 +319,24 @@ def _text(table: TomlTable, key: str) -> str:
     return f"{value}"
 
 
-def _limits(table: TomlTable, boards: Sequence[str]) -> dict[str, dict[str, float]]:
+def _limits(table: TomlTable) -> dict[str, dict[str, float]]:
     """Return limits by board and metric; "" for every board."""
-    names = [Path(each).name for each in boards]
     found: dict[str, dict[str, float]] = {}
     for key in table.keys:
         if isinstance(table.value(key), dict):
-            if names and key not in names:
-                raise table.error(key, f"is not among its boards, {', '.join(names)}")
             own = table.table(key)
-            found[key] = {metric: _number(own, metric) for metric in own.keys}
+            found[key] = {metric: _limit(own, metric) for metric in own.keys}
         else:
-            found.setdefault("", {})[key] = _number(table, key)
+            found.setdefault("", {})[key] = _limit(table, key)
     return found
 
 
-def _number(table: TomlTable, key: str) -> float:
+def _limit(table: TomlTable, key: str) -> float:
     value = table.value(key)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value):
         raise table.error(key, f"must be a number, not {value!r}")
-    number: float = value
-    return number
+    return float(value) if isinstance(value, float) else value
 
 
 # -- checking without a board ------------------------------------------------------------------

@@ -24,10 +24,7 @@ from boardprof.target.descriptions.board import BoardSpec
 
 VERSION = 1
 _HASH = "sha256"
-_PRIVATE = re.compile(
-    r"\b\w+://\S+|(?<![\w.])/[\w.+-]+/\S+"
-    r"|/(?:dev|home|root|tmp|mnt|media|Users|private)/\S+|[A-Za-z]:\\\S+"
-)
+_PRIVATE = re.compile(r"socket://\S+|/(?:dev|home|root|tmp|Users|private)/\S+|[A-Za-z]:\\\S+")
 
 
 def proof_of(
