@@ -102,6 +102,7 @@ def test_outputs_of_other_inputs_or_other_calls_are_not_judged() -> None:
     assert not found.outputs
     assert [note for note in found.notes if note.startswith("The outputs of fir(n=64) on board")]
     assert not compare(returning(5, output_call=21), returning(5, output_call=11)).notes
+    assert not compare(returning(5, warmup=1), returning(6, warmup=2)).outputs  # early Reports
 
 
 @pytest.mark.parametrize(

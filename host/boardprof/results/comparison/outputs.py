@@ -110,10 +110,22 @@ def _why_not(old: MeasurementRecord, new: MeasurementRecord) -> str:
     """Return why a difference says nothing about the code; "" if it does."""
     if old.inputs_crc32 and new.inputs_crc32 and old.inputs_crc32 != new.inputs_crc32:
         return "the arrays had other contents before"
-    if None not in (old.output_call, new.output_call) and old.output_call != new.output_call:
+    if _are_of_other_calls(old, new):
         same = ", ".join(map(option, ("--repeat", "--number", "--warmup", "--cold")))
         return f"they are from different calls: give both runs the same {same}"
     return ""
+
+
+def _are_of_other_calls(old: MeasurementRecord, new: MeasurementRecord) -> bool:
+    """Tell whether outputs are from different calls, as far as it is known."""
+    if None not in (old.output_call, new.output_call):
+        return old.output_call != new.output_call
+    if None in (old.warmup, new.warmup):
+        return False
+    calls = [
+        (each.warmup, each.number, [len(one.samples) for one in each.passes]) for each in (old, new)
+    ]
+    return calls[0] != calls[1]
 
 
 def _changes(
