@@ -163,6 +163,13 @@ class Benchmarks:
         """The folder that paths begin at."""
         return self.file.parent
 
+    def planned(self, base: Plan, given: Collection[str]) -> list[tuple[Benchmark, Plan | None]]:
+        """Return all with their plans, see `Benchmark.plan`; an agent at a port names its board."""
+        if base.connection.port is not None and self.all and not base.boards:
+            [spec] = boards_of(replace(base, target=self.all[0].target, flash=False))
+            base, given = replace(base, boards=(spec.name,)), {*given, "boards"}
+        return [(each, each.plan(base, given)) for each in self.all]
+
     def chosen(self, names: Sequence[str] = (), tags: Sequence[str] = ()) -> list[Benchmark]:
         """Return those that a name or a pattern fits, and that have one of the tags."""
         known = [each.name for each in self.all]

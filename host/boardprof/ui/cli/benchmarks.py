@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import UsageError
 from boardprof.base.settings import BENCHMARK, PROJECT_FILE, SettingsFile, user_file
 from boardprof.ui.cli.group import PROJECT_FILES
@@ -147,7 +148,8 @@ def check(names: tuple[str, ...], tags: tuple[str, ...], board: str | None, verb
         raise _no_benchmarks()
     mistakes: list[UsageError] = []
     found = read_benchmarks(file, mistakes.append)
-    base = _plan_of_settings(board)
+    # Without the port of the settings: no board is asked.
+    base = replace(_plan_of_settings(board), connection=Connection(), flash=False)
     given = {"boards"} if board else set()
     plans = [(each, each.plan(base, given)) for each in found.chosen(names, tags)]
     pairs = [(each, plan) for each, plan in plans if plan is not None]
@@ -188,9 +190,11 @@ def new_benchmarks(files: tuple[str, ...], board: str | None, **options: Any) ->
     from boardprof.jobs.run.new_benchmarks import MARK, first_benchmarks
     from boardprof.show.cells import plural
 
-    path = Path(PROJECT_FILE)
-    if path.exists() and f"[[{BENCHMARK}]]" in path.read_text(encoding="utf-8"):
-        raise UsageError(f"{path} already has benchmarks.", hint="add further ones by hand")
+    path, known = Path(PROJECT_FILE), _project_file()
+    if known is not None and known.file.parent.resolve() == Path.cwd().resolve():
+        raise UsageError(
+            f"{known.file.name} already has benchmarks.", hint="add further ones by hand"
+        )
     made = first_benchmarks(files, board, parse_build_options(options))
     for name, why in made.left_out.items():
         echo_note(f"{name} is left out: {why}")

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -346,22 +346,16 @@ def _request(
         return _Request([_plan(target, values, board_names, options)], target)
     given = explicit_options()
     base = _plan("", (), board_names, {**options, **_absolute(options)})
-    if base.connection.port is not None and not base.boards:
-        from boardprof.jobs.run.plan import boards_of
-
-        # The agent at the port says which board it is.
-        [spec] = boards_of(replace(base, target=chosen.of.all[0].target, flash=False))
-        base = replace(base, boards=(spec.name,))
-        given.add("boards")
-    pairs = [(each, each.plan(base, given)) for each in chosen.of.all]
+    port = base.connection.port
+    pairs = chosen.of.planned(base, given)
     plans = [plan for _, plan in pairs if plan is not None]
     found = [each for each, plan in pairs if plan is not None and each in chosen.benchmarks]
     if not found:
-        boards = ", ".join(base.boards)
+        boards = ", ".join(base.boards) or f"the board at {port}"
         raise UsageError(
             f"No benchmark is for {boards}.", hint=f"add it to `boards` in {chosen.of.file.name}"
         )
-    is_whole = len(found) == len(chosen.of.all) and "boards" not in given
+    is_whole = len(found) == len(chosen.of.all) and port is None and "boards" not in given
     name = chosen.of.file.name
     return _Request(plans, f"{name}:all" if is_whole else name, found, chosen.of.folder)
 

@@ -43,6 +43,8 @@ def watch(
         show: shows a Report and how it differs from that of the last save.
         measured: the files and folders that are measured.
     """
+    from boardprof.show.cells import plural
+
     before: Report | None = None
     known = _around(measured)
     while True:
@@ -75,7 +77,7 @@ def watch(
             **{path: stamp for path, stamp in stamps.items() if path in found},
         }
         known = found
-        echo_note(f"watching {len(known)} file{'s' * (len(known) != 1)}; Ctrl-C ends")
+        echo_note(f"watching {plural(len(known), 'file')}; Ctrl-C ends")
         changed = _next_change(stamps)
         echo_note(f"{changed.name} was saved")
 

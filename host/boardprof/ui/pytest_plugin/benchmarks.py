@@ -55,7 +55,7 @@ class BenchmarkFile(pytest.File):
         base = plan_of_settings(benchmarks.file, options.settings, options.boards)
         base = replace(base, connection=options.connection)
         given = {"boards"} if self.config.getoption("--bp-board") else set()
-        pairs = [(each, each.plan(base, given)) for each in benchmarks.all]
+        pairs = benchmarks.planned(base, given)
         plans = [plan for _, plan in pairs if plan is not None]
         for benchmark, plan in pairs:
             for spec in boards_of(plan) if plan is not None else ():
