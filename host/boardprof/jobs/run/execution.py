@@ -22,9 +22,7 @@ from boardprof.base.errors import (
     WrongOutputError,
 )
 from boardprof.base.progress import show_progress, waiting
-from boardprof.jobs.run.function_choice import (
-    chosen_functions,
-)
+from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
