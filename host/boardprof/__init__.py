@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what a C function costs on a board that you can only reach through a wire.
+"""Measure what a C function costs on a board: instructions, cycles, time and stack.
 
 ::
 

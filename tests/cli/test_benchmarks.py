@@ -188,6 +188,14 @@ MISTAKES = [
         "fill: There is no function 'fil' in src/a.c",
     ),
     ('"[4]:out"', "4", 24, "fill: y=4 is not an array"),
+    ("n = 4}", "n = 4000000000}", 18, "sum: n='4000000000' of sum is out of range: i32 is "),
+    ("return = 8", "retrun = 8", 12, "sum-long: There is no output 'retrun' of sum"),
+    (
+        "limit.qemu-rv32",
+        "limit.qemu-rv31",
+        27,
+        "qemu-rv31: There is no board 'qemu-rv31' here; did you",
+    ),
     ('"qemu-rv64"]', '"qemu-rv6"]', 26, "fill: There is no board 'qemu-rv6'; did you mean"),
 ]
 

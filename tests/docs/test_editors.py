@@ -65,6 +65,12 @@ def test_errors_of_compilers_and_settings_lead_to_their_lines(tmp_path: Path) ->
     [(file, line, severity, message)] = problems(done.err)
     assert (file, line, severity) == (str(settings), 2, "error")
     assert message.startswith("repaet is not a setting")
+    settings.write_text('[[benchmark]]\nname = "a"\ntarget = "smooth.c:smoth"\n')
+    (tmp_path / "smooth.c").write_text(SMOOTH % "8")
+    done = boardprof("check", folder=tmp_path)
+    [(file, line, severity, message)] = problems(done.err)
+    assert (file, line, severity) == (str(settings), 3, "error")
+    assert message.startswith("a: There is no function 'smoth' in smooth.c")
 
 
 def test_other_lines_are_no_problem() -> None:

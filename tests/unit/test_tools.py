@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from boardprof.base.errors import BuildError
+from boardprof.base.errors import BuildError, MissingToolError
 from boardprof.target.descriptions.board import board_spec
 from boardprof.target.toolchain import tools
-from boardprof.target.toolchain.tools import ToolFailure, Tools, ended
+from boardprof.target.toolchain.tools import ToolFailure, Tools, check_compiler, ended
 from tests.cli.command import ended as has_ended
 from tests.cli.command import wait_until
 from tests.support import requires_tool
@@ -128,3 +128,12 @@ def test_an_interrupt_while_a_program_is_started_leaves_none_behind(
     (process,) = started
     assert process.returncode == -signal.SIGTERM
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_without_a_compiler_all_packages_that_the_board_lacks_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}")
+    with pytest.raises(MissingToolError) as caught:
+        check_compiler(board_spec("qemu-rv32"))
+    assert caught.value.hint == "sudo apt-get install gcc-riscv64-unknown-elf qemu-system-misc"

@@ -33,7 +33,8 @@ def parsed(text: str, file: str | Path) -> dict[str, Any]:
         line = text.splitlines()[int(place[1]) - 1].strip() if place else ""
         bare = re.fullmatch(r"([\w.-]+)\s*=\s*([^\s\"'\[{#][^\"'#]*?)\s*(#.*)?", line)
         hint = f'{bare[1]} = "{bare[2]}", in quotes' if bare else None
-        raise UsageError(f"{file} is not valid TOML: {error}.", hint=hint) from error
+        where = f"{file}:{place[1]}: This" if place else f"{file}"
+        raise UsageError(f"{where} is not valid TOML: {error}.", hint=hint) from error
 
 
 class TomlTable:

@@ -40,9 +40,11 @@ from boardprof.jobs.run.plan import (
 )
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import GroupSummary, over_limits, summaries
+from boardprof.target.arguments.binding import RETURN
+from boardprof.target.arguments.signature import scalar_packer
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.cfunction import CFunction, Pointer, signature
-from boardprof.target.descriptions.board import BoardSpec
+from boardprof.target.cfunction import CFunction, Pointer, Scalar, signature
+from boardprof.target.descriptions.board import BoardSpec, find_boards
 
 NOT_IN_NAMES: Final = re.compile(r"[\s:=*?\[\],]+")
 """What the names of benchmarks do not have: targets, patterns and labels do."""
@@ -61,6 +63,8 @@ _LISTS_OF_CODE: Final = {
 }
 _WHOLE: Final = {"warmup": 0, "repeat": 1, "number": 1}
 """The least value of each key for a number of calls."""
+
+_EXPECT: Final = 'expect = {return = 4, y = "@y.npy"}'
 
 _FLAGS: Final = {"cold": "cold", "mask-interrupts": "mask_interrupts"}
 
@@ -253,14 +257,15 @@ def _benchmark(table: TomlTable) -> Benchmark:
     settings["expect"] = tuple(f"{key}={_text(expected, key)}" for key in expected.keys)
     arguments = table.table("arguments", required=False)
     values = tuple(f"{key}={_text(arguments, key)}" for key in arguments.keys)
+    boards = table.texts("boards")
     benchmark = Benchmark(
         name,
         target,
         values,
-        table.texts("boards"),
+        boards,
         settings,
         code,
-        _limits(table.table("limit", required=False)),
+        _limits(table.table("limit", required=False), boards),
         table.texts("tags"),
         table,
     )
@@ -326,11 +331,15 @@ def _text(table: TomlTable, key: str) -> str:
     return f"{value}"
 
 
-def _limits(table: TomlTable) -> dict[str, dict[str, float]]:
+def _limits(table: TomlTable, boards: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return limits by board and metric; "" for every board."""
     found: dict[str, dict[str, float]] = {}
     for key in table.keys:
         if isinstance(table.value(key), dict):
+            known = [Path(name).name for name in boards] or [*find_boards()]
+            is_own = not boards and UnknownNameError.nearest(key, known) is None  # a folder of -b
+            if key not in known and not is_own:
+                raise table.error(key, UnknownNameError("board", key, known, where="here").message)
             own = table.table(key)
             found[key] = {metric: _limit(own, metric) for metric in own.keys}
         else:
@@ -354,7 +363,7 @@ def check_benchmarks(
 ) -> Iterator[UsageError]:
     """Compile what benchmarks measure, run nothing, and yield what is wrong, with file and line.
 
-    Metrics of limits are not checked: only a running board tells which ones it counts.
+    Metrics are not checked: only a running board tells which ones it counts.
     """
     compiled: dict[tuple[object, ...], dict[str, CFunction] | str] = {}
     for benchmark, plan in pairs:
@@ -382,7 +391,8 @@ def check_benchmarks(
 
 def _at(benchmark: Benchmark, key: str, error: BoardprofError) -> UsageError:
     text = f"{benchmark.place_of(key)}: {benchmark.name}: {error.message}"
-    return UsageError(text, hint=error.hint)
+    of_command = "--expect" in (error.hint or "")
+    return UsageError(text, hint=_EXPECT if of_command else error.hint)
 
 
 def _functions(
@@ -425,7 +435,17 @@ def _mistakes(
         check_arguments(plan.function, text, plan.arguments)
         for parameter in function.parameters:
             if parameter.name in data.arguments:
-                kind = parameter.type if isinstance(parameter.type, Pointer) else None
-                data.arguments[parameter.name].value(kind)
+                name, kind = parameter.name, parameter.type
+                pointer = kind if isinstance(kind, Pointer) else None
+                value = data.arguments[name].value(pointer)
+                if isinstance(kind, Scalar):
+                    scalar_packer(name, kind.text, kind.names)(plan.function, value)
     except UsageError as error:
         yield "arguments", f"{error}"
+    returned = [RETURN] if function.result is not None else []
+    numbers = {p.name for p in function.parameters if isinstance(p.type, Scalar)}
+    outputs = [*returned, *(name for name in data.arguments if name not in numbers)]
+    for each in data.expectations:
+        if each.name is not None and each.name not in outputs:
+            where = f"of {plan.function}"
+            yield "expect", UnknownNameError("output", each.name, outputs, where=where).message

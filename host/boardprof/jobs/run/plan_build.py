@@ -21,6 +21,7 @@ from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.sources import find_sources, with_static_of_header
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
+from boardprof.target.toolchain.tools import check_compiler
 
 Callback = Callable[[str], None]
 
@@ -40,6 +41,8 @@ def build_plans(
     """
     [path] = {plan.path for plan in plans}
     assert path is not None, "the plans have files"
+    if plans[0].connection.port is None:
+        check_compiler(spec)
     code = plans[0].code
     for wanted in dict.fromkeys(plan.function for plan in plans):
         code = with_static_of_header(spec, path, None if wanted == ALL else wanted, code)

@@ -16,8 +16,8 @@ from boardprof.base.errors import BoardprofError
 from boardprof.measure.hotspots.core_cycles import NO_CYCLES, CycleModel, Cycles
 from boardprof.results.report.profile import MODELLED
 
-_REAL_BOARDS = "-2 to +14 %"
-"""What boards took more than the model of a Cortex-M3 or M4 says (docs/cycles.md)."""
+_REAL_BOARDS = "took 2 % less to 11 % more"
+"""How boards compare with the model of a Cortex-M3 or M4: docs/cycles.md, rounded away from 0."""
 
 _NAMES = {
     "cortex-m0": "Cortex-M0",
@@ -79,9 +79,7 @@ class CostAnswers:
 def model_text(core: str) -> str:
     """Say what the cycles of a core's model are, after the word ``modelled``."""
     told = f"for a {_NAMES[core]}: the core only, at zero wait states"
-    return told + (
-        f"; real boards were {_REAL_BOARDS} of it" if core in ("cortex-m3", "cortex-m4") else ""
-    )
+    return told + (f"; real boards {_REAL_BOARDS}" if core in ("cortex-m3", "cortex-m4") else "")
 
 
 def pass_costs(model: CycleModel, came_from: str, first: str, lengths: str) -> list[Cycles]:

@@ -307,6 +307,14 @@ def missing_tools(spec: BoardSpec) -> list[dict[str, str]]:
     return missing
 
 
+def check_compiler(spec: BoardSpec) -> None:
+    """Check that the board has its compiler; the error names all packages that it lacks."""
+    if shutil.which(spec.build.cc) is None:
+        packages = [each["package"] for each in missing_tools(spec) if "package" in each]
+        hint = f"sudo apt-get install {' '.join(dict.fromkeys(packages))}"
+        raise MissingToolError(spec.build.cc, spec.build.package, hint=hint)
+
+
 def missing_text(tool: Mapping[str, str]) -> str:
     """Return one of `missing_tools` for people."""
     if "python_package" in tool:

@@ -48,10 +48,10 @@ def _project_file() -> SettingsFile | None:
     return next(own, None)
 
 
-def _no_benchmarks() -> UsageError:
+def _no_benchmarks(other: str = "") -> UsageError:
     return UsageError(
         f"There is no {PROJECT_FILE} with benchmarks here.",
-        hint="PATH:FUNCTION; or `boardprof new benchmarks SOURCE` writes a first file",
+        hint=f"{other}`boardprof new benchmarks SOURCE` writes a first file",
     )
 
 
@@ -72,7 +72,7 @@ def chosen_benchmarks(
             raise UsageError("--tag chooses benchmarks, not other targets.", hint="leave it out")
         if is_target:
             raise UsageError("Which function of the image?", hint="add FUNCTION, or all")
-        raise _no_benchmarks()
+        raise _no_benchmarks("PATH:FUNCTION; or ")
     found = read_benchmarks(file)
     if words and options.get("port") is not None and not tags:
         # The firmware at the port may have a function of that name.
@@ -137,8 +137,8 @@ def check(names: tuple[str, ...], tags: tuple[str, ...], board: str | None, verb
     """Check the benchmarks of boardprof.toml without running them, and print all mistakes.
 
     The file must be valid, its boards and data files must exist, its sources must compile for each
-    board, and the functions must have the named parameters. No board is started. The exit code is 2
-    if something is wrong.
+    board, and the functions must have the named parameters. No board is started, so metrics are not
+    checked. The exit code is 2 if something is wrong.
     """
     from boardprof.jobs.run.benchmarks import check_benchmarks, read_benchmarks
     from boardprof.show.cells import plural

@@ -87,11 +87,11 @@ class _AllCommands(Commands):
 )
 @click.pass_context
 def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
-    """Measure what a C function costs on a board that you reach through a wire.
+    """Measure what a C function costs on a board: instructions, cycles, time and stack.
 
-    Options of a command, except --json and --help, can also be set by their long names in
-    boardprof.toml or [tool.boardprof] of pyproject.toml, or in the environment: BOARDPROF_REPEAT is
-    --repeat. --profile and --config can be set in the environment only.
+    Options of a command, except --json, --bisect, --tag, --watch and --help, can also be set by
+    their long names in boardprof.toml or [tool.boardprof] of pyproject.toml, or in the environment:
+    BOARDPROF_REPEAT is --repeat. --profile and --config can be set in the environment only.
     """
     if ctx.invoked_subcommand == "runtime":
         return  # a Makefile asks it, whose variables may have the names of settings
