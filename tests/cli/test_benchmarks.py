@@ -116,6 +116,7 @@ def test_names_patterns_tags_and_boards_choose(project: Path) -> None:
         (["src/a.c:sum", "--tag", "slow"], "--tag chooses benchmarks, not other targets."),
         (["sum", "-b", "linux"], "No benchmark is for linux."),
         (["sum", "--ab", "-O2|-O3"], "--ab and --ab-rev measure one target, not benchmarks."),
+        (["--image", "src/a.c"], "Which function of the image?"),
     ):
         done = boardprof("run", *arguments, folder=project)
         assert (done.code, text in done.err) == (2, True), done.err
@@ -224,6 +225,21 @@ def test_a_first_file_has_every_function_and_passes_the_check(project: Path) -> 
     assert "boardprof.toml: 4 benchmarks, 7 values to change\n" in made.out
     checked = boardprof("check", folder=project)
     assert (checked.code, checked.out) == (0, "4 benchmarks: nothing is wrong\n"), checked.err
+
+
+def test_the_names_of_a_first_file_are_those_that_benchmarks_may_have(project: Path) -> None:
+    (project / "boardprof.toml").unlink()
+    (project / "src" / "b.cpp").write_text(
+        "namespace k { int dot(int y\u00e4) { return y\u00e4; } }\n"
+    )
+    (project / "src" / "c.c").write_text("int all(int n) { return n; }\n")
+    for name in ("d", "e", "f"):
+        (project / "src" / f"{name}.c").write_text("int same(int n) { return n; }\n")
+    files = [f"src/{name}" for name in ("b.cpp", "c.c", "d.c", "e.c", "f.c")]
+    ended_well(boardprof("new", "benchmarks", *files, folder=project))
+    names = re.findall(r'name = "(.*)"', (project / "boardprof.toml").read_text())
+    assert names == ["k-dot", "all-2", "same", "same-2", "same-3"]
+    ended_well(boardprof("check", folder=project))
 
 
 def ended_well(done: Outcome) -> str:

@@ -87,6 +87,24 @@ def test_each_save_gives_the_change_and_an_error_is_waited_over(tmp_path: Path) 
         assert process.wait() == 130
 
 
+def test_the_broken_one_of_two_files_is_waited_for(tmp_path: Path) -> None:
+    right = "int g(int n) { return n + 2; }\n"
+    (tmp_path / "f.c").write_text("int f(int n) { return n + 1; }\n")
+    (tmp_path / "g.c").write_text(right)
+    (tmp_path / "boardprof.toml").write_text(
+        "".join(
+            f'[[benchmark]]\nname = "{name}"\ntarget = "{name}.c:{name}"\narguments.n = 1\n'
+            for name in "fg"
+        )
+    )
+    with watching(tmp_path, "-b", "native") as process:
+        assert "note: watching 2 files; Ctrl-C ends" in shown(process)
+        save(tmp_path / "g.c", "int g(int n) { return n + ; }\n")
+        assert "does not compile" in shown(process)
+        save(tmp_path / "g.c", right)
+        assert "does not compile" not in shown(process)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -95,6 +113,7 @@ def test_each_save_gives_the_change_and_an_error_is_waited_over(tmp_path: Path) 
             "--watch only prints: it writes, keeps and gates nothing.",
         ),
         (("-p", "/dev/null", "f"), "--watch compiles the functions, so it needs a PATH."),
+        (("no/f.c:f", "n=1"), "There is no source to watch: no/f.c."),
     ],
 )
 def test_it_only_prints_and_needs_sources(

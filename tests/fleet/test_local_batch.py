@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -193,9 +194,9 @@ def test_jobs_with_the_same_content_share_one_build(
 
     builds: list[tuple[str, str]] = []
 
-    def counted(job: Job, kind: str) -> work.Image:
-        builds.append((job.file, job.flags))
-        return work.built(job, kind)
+    def counted(alike: Sequence[Job], kind: str) -> work.Image:
+        builds.append((alike[0].file, alike[0].flags))
+        return work.built(alike, kind)
 
     monkeypatch.setattr(batch, "built", counted)
     wanted = [*jobs(folder, "square", "cube"), *jobs(folder, "square", "cube", once=True)]
@@ -270,7 +271,7 @@ def test_a_board_whose_emulator_is_missing_is_the_boards_fault(
 ) -> None:
     wanted = jobs(folder, "square", board="qemu-rv32")
     board = FleetBoard("qemu-rv32", "a")
-    work = Work(wanted[0], data_of(wanted[0].arguments), built(wanted[0], "qemu-rv32"))
+    work = Work(wanted[0], data_of(wanted[0].arguments), built(wanted, "qemu-rv32"))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     answer = perform(work, board)
     told = "qemu-system-riscv32 was not found on PATH."

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from boardprof.base.errors import ReportFileError
 from boardprof.results.baseline import baseline_content, render_baseline, report_of_baseline
 from boardprof.results.comparison.compare import compare
 from boardprof.results.comparison.comparison import Comparison
+from boardprof.results.comparison.outputs import values_of
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.report import Report
 from boardprof.show.comparison_files import render_github
@@ -100,6 +102,19 @@ def test_outputs_of_other_inputs_or_other_calls_are_not_judged() -> None:
     assert not found.outputs
     assert [note for note in found.notes if note.startswith("The outputs of fir(n=64) on board")]
     assert not compare(returning(5, output_call=21), returning(5, output_call=11)).notes
+    assert not compare(returning(5, warmup=1), returning(6, warmup=2)).outputs  # early Reports
+
+
+@pytest.mark.parametrize(
+    "facts", [{"values": "AAAA"}, {"values": "?"}, {"shape": (2,)}, {"shape": ()}, {"shape": (-4,)}]
+)
+def test_damaged_values_are_refused(facts: dict[str, Any]) -> None:
+    report = writing(y=np.arange(4, dtype=np.int32))
+    assert report.record is not None
+    output = report.record.measurements[0].outputs["y"]
+    assert values_of(output) == (0, 1, 2, 3)
+    with pytest.raises(ReportFileError, match=r"the values of an output, int32\[.*\], are damaged"):
+        values_of(replace(output, **facts))
 
 
 def through_file(report: Report) -> Report:

@@ -38,7 +38,7 @@ def needs_posix(what: str) -> None:
     """Refuse what only a POSIX system can do, by its name."""
     if fcntl is None:
         raise UsageError(
-            f"{what} needs a POSIX system, such as Linux, and this is none.",
+            f"{what} needs a POSIX system, such as Linux. This system is not one.",
             hint="measure on a board at a port (-p PORT), or use WSL or a container",
         )
 

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from boardprof.base.metrics import Count
+from boardprof.show.cells import number_text
 from boardprof.show.html import asset, filled_page, isolated, tables_html
 from boardprof.show.layout import Page, text_table
 
@@ -52,8 +54,21 @@ def _sections(facts: Mapping[str, Any]) -> str:
 def _cable(cable: Mapping[str, Any] | None) -> Any:
     if cable is None:
         return f"The cable was {_NO_CABLE}."
-    rows = [(name.replace("_", " "), f"{value}") for name, value in cable.items() if value]
-    return text_table(("What", "Found"), rows)
+    return text_table(("What", "Found"), [*_cable_rows(cable)])
+
+
+def _cable_rows(facts: Mapping[str, Any], of: str = "") -> Iterator[tuple[str, str]]:
+    """Yield what was measured, also zeros; a null was not."""
+    for name, value in facts.items():
+        what = f"{of}{name.replace('_', ' ')}"
+        if isinstance(value, Mapping):
+            yield from _cable_rows(value, f"{what}, ")
+        elif isinstance(value, bool):
+            yield what, "yes" if value else "no"
+        elif isinstance(value, int | float):
+            yield what, number_text(value, Count)
+        elif value is not None:
+            yield what, f"{value}"
 
 
 def _versions(facts: Mapping[str, Any]) -> list[tuple[str, str]]:

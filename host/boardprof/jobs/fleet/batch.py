@@ -186,7 +186,8 @@ class Batch:
             alike.setdefault((kind, job.file, job.flags), []).append(number)
         for (kind, *_), numbers in alike.items():
             if self._perform is perform:
-                future = self._builders.submit(built, self._entries[numbers[0]].job, kind)
+                jobs = [self._entries[number].job for number in numbers]
+                future = self._builders.submit(built, jobs, kind)
                 self._builds[future] = numbers
                 future.add_done_callback(self._events.put)
             else:  # its jobs need no image

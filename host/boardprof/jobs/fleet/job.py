@@ -89,6 +89,7 @@ class Job:
         flags: compiler flags.
         limits: how it measures.
         benchmark: its name, if the job is one of the project's benchmarks.
+        tolerance: largest relative difference of floats when its outputs are compared.
     """
 
     file: str
@@ -98,6 +99,7 @@ class Job:
     flags: str = "-O2"
     limits: Limits = field(default_factory=Limits)
     benchmark: str = ""
+    tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the arguments."""
@@ -117,6 +119,7 @@ class Job:
             number=limits.number,
             code=BuildOptions(optimize="", cflags=self.flags),
             benchmark=self.benchmark,
+            tolerance=self.tolerance,
         )
 
     def __str__(self) -> str:
@@ -263,10 +266,11 @@ def benchmark_jobs(benchmarks: Benchmarks, base: Plan) -> list[Job]:
         plan = benchmark.plan(base)
         assert plan is not None, "no board was given"
         code = plan.code
-        if any(getattr(code, name) != getattr(BuildOptions(), name) for name in _UNTAKEN):
+        has_more = any(getattr(code, name) != getattr(BuildOptions(), name) for name in _UNTAKEN)
+        if has_more or plan.cold or plan.mask_interrupts:
             raise UsageError(
                 f"{benchmark.place}: {benchmark.name}: jobs of a fleet take no further sources, "
-                "libraries, --no-inline and --compile-commands.",
+                "libraries, no-inline, compile-commands, cold and mask-interrupts.",
                 hint="boardprof run measures it here",
             )
         if plan.expect:
@@ -277,11 +281,21 @@ def benchmark_jobs(benchmarks: Benchmarks, base: Plan) -> list[Job]:
         words = [code.optimize, code.cflags, *(shlex.quote(f"-D{each}") for each in code.defines)]
         folders = (os.path.abspath(benchmarks.folder / each) for each in code.includes)
         words += [shlex.quote(f"-I{folder}") for folder in folders]
-        limits = Limits(plan.metrics or (), plan.number, plan.repeat, plan.warmup)
+        times = plan.connection.timeout_s, plan.connection.wall_timeout_s
+        limits = Limits(plan.metrics or (), plan.number, plan.repeat, plan.warmup, *times)
         file, flags = str(benchmarks.folder / str(plan.path)), " ".join(filter(None, words))
         names = plan.boards or (default_board().name,)
         jobs += [
-            Job(file, board, plan.function, plan.values, flags, limits, benchmark.name)
+            Job(
+                file,
+                board,
+                plan.function,
+                plan.values,
+                flags,
+                limits,
+                benchmark.name,
+                plan.tolerance,
+            )
             for board in names
         ]
     return jobs

@@ -8,7 +8,7 @@ import json
 import os
 import pickle
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -37,9 +37,8 @@ from boardprof.jobs.fleet.boards import (
 from boardprof.jobs.fleet.job import Job, JobError
 from boardprof.jobs.fleet.policy import Check
 from boardprof.jobs.run.execution import Listener, results
-from boardprof.jobs.run.function_choice import needed_functions
-from boardprof.jobs.run.plan import ALL, Plan, PlanData
-from boardprof.jobs.run.plan_build import whole_or
+from boardprof.jobs.run.plan import Plan, PlanData
+from boardprof.jobs.run.plan_build import build_plans
 from boardprof.measure.connect import connect, open_firmware
 from boardprof.measure.doctor.check_board import check_board, finding_text, proof_sources
 from boardprof.measure.doctor.counters import FAILED as PROOF_FAILED
@@ -48,9 +47,8 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.warnings import warnings
-from boardprof.target.build.builder import Build, build
+from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import BuiltFirmware, flash
-from boardprof.target.build.sources import with_static_of_header
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, FileHashes
 
@@ -127,16 +125,11 @@ class AttemptResult:
     value: Any = None  # what another function than `perform` returns
 
 
-def built(job: Job, kind: str) -> Image:
-    """Build a job's image; raises as `build`."""
-    plan = job.plan
-    assert plan.path is not None
+def built(jobs: Sequence[Job], kind: str) -> Image:
+    """Build the image of jobs with the same file and flags; raises as `build`."""
+    plans = [job.plan for job in jobs]
     spec = FleetBoard(kind, "").spec
-    wanted = None if plan.function == ALL else plan.function
-    code = with_static_of_header(spec, plan.path, wanted, plan.code)
-    with Build(spec, [plan.path], code, None).begin() as (functions, finish):
-        needed, _ = needed_functions(functions, plan.function, plan.values)
-        return Image.of(whole_or(finish, needed))
+    return Image.of(build_plans(spec, plans, lambda text: None, None, is_whole=True))
 
 
 @lru_cache(maxsize=1024)
@@ -162,8 +155,8 @@ def key_of(job: Job, image: Image) -> str:
         # The key of a job does not depend on job_s, and is that of earlier versions.
         repr(replace(job.limits, job_s=1.0)).replace("job_s=1.0", "job_s=0.0"),
     ]
-    if job.benchmark:
-        facts.append(job.benchmark)
+    facts += [job.benchmark] if job.benchmark else []
+    facts += [f"{job.tolerance}"] if job.tolerance else []
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 

@@ -46,7 +46,8 @@ from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.cfunction import CFunction, Pointer, Scalar, signature
 from boardprof.target.descriptions.board import BoardSpec, find_boards
 
-_NAME: Final = re.compile(r"[^\s:=*?\[\],]+")
+NOT_IN_NAMES: Final = re.compile(r"[\s:=*?\[\],]+")
+"""What the names of benchmarks do not have: targets, patterns and labels do."""
 
 _TEXTS_OF_CODE: Final = {
     "cflags": "cflags",
@@ -67,8 +68,7 @@ _EXPECT: Final = 'expect = {return = 4, y = "@y.npy"}'
 
 _FLAGS: Final = {"cold": "cold", "mask-interrupts": "mask_interrupts"}
 
-
-_KEYS_OF_HOW: Final = ("optimize", *_TEXTS_OF_CODE, *_WHOLE, *_FLAGS)
+_KEYS_OF_HOW: Final = ("optimize", "tolerance", *_TEXTS_OF_CODE, *_WHOLE, *_FLAGS)
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,13 @@ class Benchmarks:
         """The folder that paths begin at."""
         return self.file.parent
 
+    def planned(self, base: Plan, given: Collection[str]) -> list[tuple[Benchmark, Plan | None]]:
+        """Return all with their plans, see `Benchmark.plan`; an agent at a port names its board."""
+        if base.connection.port is not None and self.all and not base.boards:
+            [spec] = boards_of(replace(base, target=self.all[0].target, flash=False))
+            base, given = replace(base, boards=(spec.name,)), {*given, "boards"}
+        return [(each, each.plan(base, given)) for each in self.all]
+
     def chosen(self, names: Sequence[str] = (), tags: Sequence[str] = ()) -> list[Benchmark]:
         """Return those that a name or a pattern fits, and that have one of the tags."""
         known = [each.name for each in self.all]
@@ -237,8 +244,10 @@ def _common(file: SettingsFile) -> Mapping[str, Any]:
 
 def _benchmark(table: TomlTable) -> Benchmark:
     name = table.take("name", str)
-    if not re.fullmatch(_NAME, name):
+    if not name or NOT_IN_NAMES.search(name):
         raise table.error("name", f"{name!r} has a blank or one of : = , * ? [ ]")
+    if name == ALL:
+        raise table.error("name", f"{name!r} means each function; choose another name")
     target = table.take("target", str)
     path, function = split_target(target)
     if not path or not function:
@@ -281,7 +290,9 @@ def _how(table: TomlTable) -> tuple[dict[str, Any], dict[str, Any]]:
     if table.has("metrics"):
         settings["metrics"] = table.texts("metrics", None)
     if table.has("tolerance"):
-        settings["tolerance"] = table.positive("tolerance", 0.0)
+        settings["tolerance"] = tolerance = float(_limit(table, "tolerance"))
+        if tolerance < 0:
+            raise table.error("tolerance", f"must be 0 or more, not {tolerance}")
     return settings, code
 
 
@@ -368,7 +379,8 @@ def check_benchmarks(
             continue
         told: set[str] = set()
         for spec in specs:
-            place = (spec.folder, plan.path, plan.code)
+            # The function is part of it, since it may be a static one of a header.
+            place = (spec.folder, plan.path, plan.code, plan.function)
             if place not in compiled:
                 compiled[place] = _functions(spec, plan, on_command)
             for key, text in _mistakes(plan, compiled[place], data):

@@ -22,9 +22,7 @@ from boardprof.base.errors import (
     WrongOutputError,
 )
 from boardprof.base.progress import show_progress, waiting
-from boardprof.jobs.run.function_choice import (
-    chosen_functions,
-)
+from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
@@ -127,8 +125,10 @@ def results(
 
 def _of_benchmark(plan: Plan, error: BoardprofError) -> BoardprofError:
     """Return an error with the benchmark's name before its message."""
-    if plan.benchmark and not error.message.startswith(plan.benchmark):
-        error.message = f"{plan.benchmark}: {error.message}"
+    name = plan.benchmark
+    known = [f"{name}: ", *([] if isinstance(error, UsageError) else [f"{name} "])]
+    if name and not error.message.startswith(tuple(known)):
+        error.message = f"{name}: {error.message}"
     return error
 
 

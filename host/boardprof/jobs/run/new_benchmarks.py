@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from boardprof.base.errors import UsageError
+from boardprof.jobs.run.benchmarks import NOT_IN_NAMES
 from boardprof.jobs.run.function_choice import example
+from boardprof.jobs.run.plan import ALL
 from boardprof.target.arguments.signature import parse_signature
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import Build
@@ -41,7 +45,9 @@ def first_benchmarks(
             if function.reason is not None:
                 left_out[function.name] = function.reason
             else:
-                name = function.name if function.name not in tables else f"{function.name}-2"
+                name = re.sub(NOT_IN_NAMES, "-", function.name)
+                numbered = (name if n == 1 else f"{name}-{n}" for n in itertools.count(1))
+                name = next(each for each in numbered if each not in (*tables, ALL))
                 tables[name] = "\n".join(_table(name, source, function))
     if not tables:
         raise UsageError(
@@ -59,5 +65,6 @@ def _table(name: str, source: str, function: CFunction) -> Iterator[str]:
     for parameter, kind in parsed.parameters:
         text = example(parsed, parameter).strip("'")
         value = text if text.replace(".", "").isdigit() or text == "true" else json.dumps(text)
-        yield f"arguments.{parameter} = {value}  # {MARK} {kind}"
+        key = parameter if parameter.isascii() else json.dumps(parameter, ensure_ascii=False)
+        yield f"arguments.{key} = {value}  # {MARK} {kind}"
     yield ""

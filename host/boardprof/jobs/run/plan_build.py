@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 from boardprof.base.errors import BuildError
 from boardprof.jobs.run.function_choice import check_early, needed_functions
@@ -25,11 +27,17 @@ Callback = Callable[[str], None]
 
 
 def build_plans(
-    spec: BoardSpec, plans: Sequence[Plan], on_note: Callback, on_command: Callback | None
+    spec: BoardSpec,
+    plans: Sequence[Plan],
+    on_note: Callback,
+    on_command: Callback | None,
+    *,
+    is_whole: bool = False,
 ) -> BuiltFirmware:
     """Build the firmware of plans with the same files and flags.
 
     What the project's compile_commands.json adds is noted: flags, and sources that are needed.
+    ``is_whole``: with all functions of the files, if they fit, as for a board at a port.
     """
     [path] = {plan.path for plan in plans}
     assert path is not None, "the plans have files"
@@ -41,35 +49,39 @@ def build_plans(
     for file in find_sources([path, *code.sources]).files:
         if note := source_flags(file, code.compile_commands).note:
             on_note(note)
+
+    def build(more: BuildOptions) -> BuiltFirmware:
+        same = [replace(each, code=more) for each in plans]
+        return build_plans(spec, same, on_note, on_command, is_whole=is_whole)
+
+    add = partial(_with_more, build, path, on_note)
     try:
-        firmware, needed = _built(spec, code, plans, on_command)
+        firmware, needed = _built(spec, code, plans, on_command, is_whole=is_whole)
     except UndefinedError as error:
-        found = _with_more(spec, code, plans, error.symbols, on_note, on_command)
+        found = add(code, error.symbols)
         if found is None:
             raise
         return found
     missing = [firmware.missing[name] for name in needed or () if name in firmware.missing]
-    more = _with_more(spec, code, plans, missing, on_note, on_command) if missing else None
+    more = add(code, missing) if missing else None
     return more or firmware
 
 
 def _with_more(
-    spec: BoardSpec,
-    code: BuildOptions,
-    plans: Sequence[Plan],
-    symbols: Collection[str],
+    build: Callable[[BuildOptions], BuiltFirmware],
+    path: Path,
     on_note: Callback,
-    on_command: Callback | None,
+    code: BuildOptions,
+    symbols: Collection[str],
 ) -> BuiltFirmware | None:
     """Build with the project's sources that define symbols; None if that does not help."""
-    assert plans[0].path is not None
-    files = find_sources([plans[0].path, *code.sources]).files
+    files = find_sources([path, *code.sources]).files
     known = defining_sources(files, symbols, code.compile_commands)
     if not known:
         return None
     more = replace(code, sources=(*code.sources, *known))
     with suppress(BuildError):  # the error without them says what is missing
-        found = build_plans(spec, [replace(each, code=more) for each in plans], on_note, on_command)
+        found = build(more)
         names = ", ".join(os.path.relpath(each) for each in known)
         on_note(f"the build adds {names} for {', '.join(sorted(symbols))}")
         return found
@@ -77,7 +89,12 @@ def _with_more(
 
 
 def _built(
-    spec: BoardSpec, code: BuildOptions, plans: Sequence[Plan], on_command: Callback | None
+    spec: BoardSpec,
+    code: BuildOptions,
+    plans: Sequence[Plan],
+    on_command: Callback | None,
+    *,
+    is_whole: bool,
 ) -> tuple[BuiltFirmware, list[str] | None]:
     """Build plans; also return the functions that they need, if that is known."""
     assert plans[0].path is not None
@@ -85,9 +102,10 @@ def _built(
         if len(plans) == 1:
             check_early(functions, plans[0])
         needed, is_all = _needed(functions, plans)
-        if plans[0].connection.port is None and is_all:
+        is_at_port = plans[0].connection.port is not None
+        if is_all and not (is_whole or is_at_port):
             return finish(needed), needed
-        return whole_or(finish, needed), needed
+        return _whole_or(finish, needed), needed
 
 
 def _needed(functions: Sequence[CFunction], plans: Sequence[Plan]) -> tuple[list[str] | None, bool]:
@@ -98,7 +116,9 @@ def _needed(functions: Sequence[CFunction], plans: Sequence[Plan]) -> tuple[list
     return [*dict.fromkeys(names)] if is_known else None, all(is_all for _, is_all in found)
 
 
-def whole_or(finish: Callable[..., BuiltFirmware], needed: Collection[str] | None) -> BuiltFirmware:
+def _whole_or(
+    finish: Callable[..., BuiltFirmware], needed: Collection[str] | None
+) -> BuiltFirmware:
     """Link all functions, for a board that keeps them; if they do not link, those needed."""
     try:
         return finish()

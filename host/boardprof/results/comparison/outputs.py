@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from boardprof.base.errors import option
+from boardprof.base.errors import ReportFileError, option
 from boardprof.results.comparison.comparison import OutputChange, first_of, keys_of, row_title
 from boardprof.results.comparison.compatibility import Pairing
 from boardprof.results.record import RETURN, MeasurementRecord, Output
@@ -38,8 +38,16 @@ def values_of(output: Output) -> Sequence[Number] | None:
     code = _CODES.get(output.dtype)
     if not output.values or code is None:
         return None
-    content = zlib.decompress(base64.b64decode(output.values))
-    return struct.unpack(f"<{math.prod(output.shape)}{code}", content)
+    form = f"<{math.prod(output.shape)}{code}"
+    try:
+        content = base64.b64decode(output.values, validate=True)
+        most = struct.calcsize(form) + 1  # so that a longer content is noticed
+        return struct.unpack(form, zlib.decompressobj().decompress(content, most))
+    except (ValueError, zlib.error, struct.error):
+        raise ReportFileError(
+            f"the values of an output, {_kind(output)}, are damaged",
+            hint="measure again, or leave out `values` of this output in the file",
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -102,10 +110,22 @@ def _why_not(old: MeasurementRecord, new: MeasurementRecord) -> str:
     """Return why a difference says nothing about the code; "" if it does."""
     if old.inputs_crc32 and new.inputs_crc32 and old.inputs_crc32 != new.inputs_crc32:
         return "the arrays had other contents before"
-    if None not in (old.output_call, new.output_call) and old.output_call != new.output_call:
+    if _are_of_other_calls(old, new):
         same = ", ".join(map(option, ("--repeat", "--number", "--warmup", "--cold")))
         return f"they are from different calls: give both runs the same {same}"
     return ""
+
+
+def _are_of_other_calls(old: MeasurementRecord, new: MeasurementRecord) -> bool:
+    """Tell whether outputs are from different calls, as far as it is known."""
+    if None not in (old.output_call, new.output_call):
+        return old.output_call != new.output_call
+    if None in (old.warmup, new.warmup):
+        return False
+    calls = [
+        (each.warmup, each.number, [len(one.samples) for one in each.passes]) for each in (old, new)
+    ]
+    return calls[0] != calls[1]
 
 
 def _changes(

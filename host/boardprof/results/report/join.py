@@ -193,17 +193,19 @@ def _result(measurement: MeasurementRecord) -> tuple[str, str, str, str, str, st
 
 
 def part_of_calls(report: Report, measured: Report) -> Report | None:
-    """Return rows of the functions and arguments of ``measured``, preferably on its boards."""
+    """Return rows of the calls of ``measured``, preferably with its labels and on its boards."""
     wanted = {tuple(row.get(name, "") for name in _CALL) for row in measured.calls}
     rows = [row for row in report.calls if tuple(row.get(name, "") for name in _CALL) in wanted]
     if not rows:
         return None
     devices = {row.get("Device") for row in measured.calls}
+    labels = {row.get(LABEL, "") for row in measured.calls} & {row.get(LABEL, "") for row in rows}
     kept = [
         each
         for each in (report.record or NO_RECORD).measurements
-        if (each.name, each.arguments) in wanted
+        if (each.name, each.arguments) in wanted and (not labels or each.label in labels)
     ]
+    rows = [row for row in rows if not labels or row.get(LABEL, "") in labels]
     record = report.record and replace(report.record, measurements=tuple(kept))
     own = [row for row in rows if row.get("Device") in devices] or rows
     return Report(own, report.device_metrics, report.configuration, record=record)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import UsageError
 from boardprof.base.settings import BENCHMARK, PROJECT_FILE, SettingsFile, user_file
 from boardprof.ui.cli.group import PROJECT_FILES
@@ -67,8 +68,10 @@ def chosen_benchmarks(
     if file is None or is_target:
         if words and not tags:
             return None
-        if is_target:
+        if is_target and tags:
             raise UsageError("--tag chooses benchmarks, not other targets.", hint="leave it out")
+        if is_target:
+            raise UsageError("Which function of the image?", hint="add FUNCTION, or all")
         raise _no_benchmarks("PATH:FUNCTION; or ")
     found = read_benchmarks(file)
     if words and options.get("port") is not None and not tags:
@@ -101,11 +104,16 @@ def one_plan(name: str, base: Plan) -> Plan | None:
         )
     file = _project_file()
     assert file is not None
+    _check_folder(file, name)
+    return plan
+
+
+def _check_folder(file: SettingsFile, what: str) -> None:
+    """Check that paths, which begin at the file's folder, begin at the current one."""
     if file.file.parent.resolve() != Path.cwd().resolve():
         raise UsageError(
-            f"The paths of {name} begin at {file.file.parent}.", hint="run the command there"
+            f"The paths of {what} begin at {file.file.parent}.", hint="run the command there"
         )
-    return plan
 
 
 def all_jobs() -> list[Job]:
@@ -116,6 +124,7 @@ def all_jobs() -> list[Job]:
     file = _project_file()
     if file is None:
         raise _no_benchmarks()
+    _check_folder(file, "the benchmarks")
     return benchmark_jobs(read_benchmarks(file), _plan_of_settings(None))
 
 
@@ -139,7 +148,8 @@ def check(names: tuple[str, ...], tags: tuple[str, ...], board: str | None, verb
         raise _no_benchmarks()
     mistakes: list[UsageError] = []
     found = read_benchmarks(file, mistakes.append)
-    base = _plan_of_settings(board)
+    # Without the port of the settings: no board is asked.
+    base = replace(_plan_of_settings(board), connection=Connection(), flash=False)
     given = {"boards"} if board else set()
     plans = [(each, each.plan(base, given)) for each in found.chosen(names, tags)]
     pairs = [(each, plan) for each, plan in plans if plan is not None]
@@ -180,9 +190,11 @@ def new_benchmarks(files: tuple[str, ...], board: str | None, **options: Any) ->
     from boardprof.jobs.run.new_benchmarks import MARK, first_benchmarks
     from boardprof.show.cells import plural
 
-    path = Path(PROJECT_FILE)
-    if path.exists() and f"[[{BENCHMARK}]]" in path.read_text(encoding="utf-8"):
-        raise UsageError(f"{path} already has benchmarks.", hint="add further ones by hand")
+    path, known = Path(PROJECT_FILE), _project_file()
+    if known is not None and known.file.parent.resolve() == Path.cwd().resolve():
+        raise UsageError(
+            f"{known.file.name} already has benchmarks.", hint="add further ones by hand"
+        )
     made = first_benchmarks(files, board, parse_build_options(options))
     for name, why in made.left_out.items():
         echo_note(f"{name} is left out: {why}")

@@ -116,7 +116,7 @@ gate_options = together(
     number_option(
         "--spread-runs", "How many earlier runs to compute the spread from.", least=5, default=20
     ),
-    allow_option("Compare although this setting differs."),
+    allow_option("Compare although this differs."),
     click.option(
         "--fail-if-missing",
         is_flag=True,

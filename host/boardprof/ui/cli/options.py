@@ -164,7 +164,7 @@ def complete_run(
 def complete_target(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Complete FILE.c:FUNCTION after the colon; before it benchmarks of the project, and files."""
+    """Complete FILE.c:FUNCTION after the colon; before it benchmarks of the project, or files."""
     names = [] if ":" in incomplete else _benchmark_names(incomplete)
     if names:
         return names

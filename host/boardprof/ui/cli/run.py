@@ -7,7 +7,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -237,10 +237,11 @@ def run(
     from boardprof.show.exporters import read_exports
 
     check_save_name(options["save"])
-    if options["tolerance"] and not (options["expect"] or options["against"]):
-        raise UsageError("--tolerance needs --expect or --against.", hint="--expect @y.npy")
     request = _request(target, values, board_names, options)
     against = parse_against(options, request.target)
+    has_outputs = options["expect"] or against.is_wanted or request.benchmarks
+    if options["tolerance"] and "tolerance" in explicit_options() and not has_outputs:
+        raise UsageError("--tolerance needs --expect or --against.", hint="--expect @y.npy")
     if request.benchmarks and against.has_turns:
         raise UsageError(
             "--ab and --ab-rev measure one target, not benchmarks.", hint="give PATH:FUNCTION"
@@ -259,10 +260,8 @@ def run(
     if outcome.report is not None:
         if not outcome.interrupted:
             failures += against.compare(outcome.report)
-        try:
-            over = [text for each in request.benchmarks for text in each.over(outcome.report)]
-        except UsageError as error:
-            failures.append(error)
+        over, wrong_limits = request.over(outcome.report)
+        failures += wrong_limits
         has_failed = bool(failures) or not against.keeps_clean
         why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
         why = why or ("is above a limit" if over else "")
@@ -312,8 +311,19 @@ class _Request:
         """Return file and line of the benchmark with the mistake; "" if it is in no benchmark."""
         if not isinstance(failure, UsageError):
             return ""
-        name = failure.message.partition(": ")[0]
-        return next((f"{each.place}: " for each in self.benchmarks if each.name == name), "")
+        names = failure.message.split(": ")[:2]  # the first one may be the board's
+        return next((f"{each.place}: " for each in self.benchmarks if each.name in names), "")
+
+    def over(self, report: Report) -> tuple[list[str], list[UsageError]]:
+        """Return a text for each limit that a Report is above, and mistakes in limits."""
+        texts: list[str] = []
+        wrong: list[UsageError] = []
+        for each in self.benchmarks:
+            try:
+                texts += each.over(report)
+            except UsageError as error:
+                wrong.append(error)
+        return texts, wrong
 
     def is_chosen(self, plan: Plan) -> bool:
         """Tell whether a plan is measured; others are only in the firmware."""
@@ -336,20 +346,16 @@ def _request(
         return _Request([_plan(target, values, board_names, options)], target)
     given = explicit_options()
     base = _plan("", (), board_names, {**options, **_absolute(options)})
-    if base.connection.port is not None and not base.boards:
-        from boardprof.jobs.run.plan import boards_of
-
-        [spec] = boards_of(replace(base, target="all", flash=False))
-        base = replace(base, boards=(spec.name,))
-    pairs = [(each, each.plan(base, given)) for each in chosen.of.all]
+    port = base.connection.port
+    pairs = chosen.of.planned(base, given)
     plans = [plan for _, plan in pairs if plan is not None]
     found = [each for each, plan in pairs if plan is not None and each in chosen.benchmarks]
     if not found:
-        boards = ", ".join(base.boards)
+        boards = ", ".join(base.boards) or f"the board at {port}"
         raise UsageError(
             f"No benchmark is for {boards}.", hint=f"add it to `boards` in {chosen.of.file.name}"
         )
-    is_whole = len(found) == len(chosen.of.all) and "boards" not in given
+    is_whole = len(found) == len(chosen.of.all) and port is None and "boards" not in given
     name = chosen.of.file.name
     return _Request(plans, f"{name}:all" if is_whole else name, found, chosen.of.folder)
 
@@ -372,9 +378,11 @@ def _watch(request: _Request, against: Against, options: Mapping[str, Any]) -> i
     def show(report: Report, since: Comparison | None) -> None:
         _echo_report(report, options, since, None)
         echo_reasons(since)
-        for benchmark in request.benchmarks:
-            for text in benchmark.over(report):
-                echo(f"ABOVE ITS LIMIT: {text}")
+        over, wrong_limits = request.over(report)
+        for text in over:
+            echo(f"ABOVE ITS LIMIT: {text}")
+        for error in wrong_limits:
+            echo(f"error: {error}", err=True)
 
     watch(lambda sources: _measured(request, against, options, sources), show, request.files)
     return 0
@@ -382,12 +390,13 @@ def _watch(request: _Request, against: Against, options: Mapping[str, Any]) -> i
 
 def _absolute(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the paths among options, which begin at the current folder."""
-    lists = {name: tuple(map(os.path.abspath, options[name])) for name in _PATHS}
-    folder = options["save_output"]
-    return {**lists, "save_output": None if folder is None else os.path.abspath(folder)}
+    lists = {name: tuple(map(os.path.abspath, options[name])) for name in ("includes", "sources")}
+    given = {name: options[name] for name in ("save_output", "key_file", "compile_commands")}
+    paths = {name: os.path.abspath(path) for name, path in given.items() if path not in _NO_PATHS}
+    return {**lists, **paths}
 
 
-_PATHS = ("includes", "sources")
+_NO_PATHS = (None, "", "none")
 
 
 def _plan(

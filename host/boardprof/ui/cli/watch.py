@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.errors import BoardprofError, BuildError, UsageError
 from boardprof.ui.cli.output import echo, echo_note, echo_page
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ _SUFFIXES = frozenset(
 )
 """Of files that are watched while it is not known which ones the image needs."""
 
-_Stamps: TypeAlias = dict[Path, tuple[int, int, int]]
-"""Time of the last change, length and inode of each file that exists."""
+_Stamps: TypeAlias = dict[Path, tuple[int, int, int] | None]
+"""Time of the last change, length and inode of each file; None if it does not exist."""
 
 
 def watch(
@@ -43,8 +43,10 @@ def watch(
         show: shows a Report and how it differs from that of the last save.
         measured: the files and folders that are measured.
     """
+    from boardprof.show.cells import plural
+
     before: Report | None = None
-    known: set[Path] = set()
+    known = _around(measured)
     while True:
         stamps = _stamps(known)
         sources: list[Path] = []
@@ -62,13 +64,20 @@ def watch(
             before = report
         for failure in failures:
             echo(f"error: {failure}", err=True)
-        found = {*sources} if sources else known | _around(measured)
+        found = {*sources}
+        if not sources or any(isinstance(each, BuildError) for each in failures):
+            found |= known | _around(measured)  # the file with the mistake is among them
+        if not found:
+            names = ", ".join(map(str, measured))
+            raise UsageError(
+                f"There is no source to watch: {names}.", hint="PATH:FUNCTION, with a C file"
+            )
         stamps = {
             **_stamps(found),
             **{path: stamp for path, stamp in stamps.items() if path in found},
         }
         known = found
-        echo_note(f"watching {len(known)} file{'s' * (len(known) != 1)}; Ctrl-C ends")
+        echo_note(f"watching {plural(len(known), 'file')}; Ctrl-C ends")
         changed = _next_change(stamps)
         echo_note(f"{changed.name} was saved")
 
@@ -93,10 +102,12 @@ def echo_reasons(since: Comparison | None) -> None:
 
 
 def _around(measured: Iterable[str | Path]) -> set[Path]:
-    """Return the sources and headers in the folders of what is measured."""
-    places = {path if path.is_dir() else path.parent for path in map(Path, measured)}
-    files = {file.resolve() for place in places for file in place.iterdir()}
-    return {file for file in files if file.suffix in _SUFFIXES}
+    """Return what is measured, and the sources and headers in its folders."""
+    paths = [Path(each).resolve() for each in measured]
+    places = {path if path.is_dir() else path.parent for path in paths}
+    files = {file.resolve() for place in places if place.is_dir() for file in place.iterdir()}
+    own = {path for path in paths if path.is_file()}
+    return own | {file for file in files if file.suffix in _SUFFIXES}
 
 
 def _stamps(files: Iterable[Path]) -> _Stamps:
@@ -105,8 +116,9 @@ def _stamps(files: Iterable[Path]) -> _Stamps:
         try:
             status = path.stat()
         except OSError:  # an editor replaces it just now
-            continue
-        found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+            found[path] = None
+        else:
+            found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return found
 
 
@@ -114,6 +126,6 @@ def _next_change(stamps: _Stamps) -> Path:
     """Wait for a file that differs from its stamp; a file that is gone may come back."""
     while True:
         for path, stamp in _stamps(stamps).items():
-            if stamp != stamps[path]:
+            if stamp is not None and stamp != stamps[path]:
                 return path
         time.sleep(_POLL_S)

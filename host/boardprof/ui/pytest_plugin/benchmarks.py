@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from boardprof.base.errors import BoardprofError, BoardTimeoutError, DeviceError, UsageError
+from boardprof.base.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    DeviceError,
+    UsageError,
+    speaking_of_options,
+)
 from boardprof.base.settings import BENCHMARK, find_settings, read_settings, user_file
 from boardprof.jobs.run.benchmarks import (
     Benchmark,
@@ -24,6 +30,7 @@ from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, boards_of
 from boardprof.results.report.assemble import assemble
 from boardprof.ui.pytest_plugin.gate import MeasurementGate
+from boardprof.ui.pytest_plugin.options import PREFIX
 from boardprof.ui.pytest_plugin.profiler import Wanted
 from boardprof.ui.pytest_plugin.session import SESSION, Session
 
@@ -35,14 +42,20 @@ class BenchmarkFile(pytest.File):
     """The project's settings file, with a test for each benchmark on each of its boards."""
 
     def collect(self) -> Iterator[BenchmarkItem]:
-        """Yield the tests; raises a UsageError if the file is wrong."""
+        """Yield the tests; raises a CollectError if the file is wrong."""
+        try:
+            yield from self._items()
+        except BoardprofError as error:
+            raise self.CollectError(str(error)) from None
+
+    def _items(self) -> Iterator[BenchmarkItem]:
         ours: Session = self.session.config.stash[SESSION]
         options = ours.options
         benchmarks = read_benchmarks(read_settings(self.path))
         base = plan_of_settings(benchmarks.file, options.settings, options.boards)
         base = replace(base, connection=options.connection)
         given = {"boards"} if self.config.getoption("--bp-board") else set()
-        pairs = [(each, each.plan(base, given)) for each in benchmarks.all]
+        pairs = benchmarks.planned(base, given)
         plans = [plan for _, plan in pairs if plan is not None]
         for benchmark, plan in pairs:
             for spec in boards_of(plan) if plan is not None else ():
@@ -93,7 +106,8 @@ class BenchmarkItem(pytest.Item):
 
     def runtest(self) -> None:
         """Measure, and check outputs, limits and rules."""
-        with self._ours.skipping(), contextlib.chdir(self._of.folder):
+        place = contextlib.chdir(self._of.folder)
+        with self._ours.skipping(), speaking_of_options(PREFIX), place:
             failures = self._failures()
         if failures:
             pytest.fail("\n".join(failures), pytrace=False)
@@ -101,7 +115,7 @@ class BenchmarkItem(pytest.Item):
     def _failures(self) -> list[str]:
         ours, plan, benchmark = self._ours, self._plan, self._benchmark
         options = ours.options
-        listener = Listener(on_note=ours.notes.append)
+        listener = Listener(on_note=ours.note)
         plan = replace(plan, data=plan.read_data([self._spec.name]), hotspots=options.hotspots)
         alike = (plan.path, plan.code)
         others = [each for each in self._plans if (each.path, each.code) == alike]
@@ -139,6 +153,8 @@ class BenchmarkItem(pytest.Item):
         verdict = gate.judge(assemble(found, swept=False))
         ours.verdicts.append(verdict)
         ours.notes += [f"{self.nodeid}: {note}" for note in verdict.notes]
+        if verdict.failures and verdict.is_waiting and not failures:
+            ours.waiting.append(self.name)
         return [*failures, *verdict.failures]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

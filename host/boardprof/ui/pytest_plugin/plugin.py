@@ -198,8 +198,11 @@ def pytest_collect_file(
         return None
     from boardprof.ui.pytest_plugin.benchmarks import BenchmarkFile, benchmark_path
 
-    if file_path != benchmark_path(parent.config):
-        return None
+    try:
+        if file_path != benchmark_path(parent.config):
+            return None
+    except BoardprofError as error:
+        raise pytest.Collector.CollectError(str(error)) from None
     file: pytest.Collector = BenchmarkFile.from_parent(parent, path=file_path)
     return file
 
@@ -219,7 +222,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         if not any(isinstance(item, BenchmarkItem) for item in items):
             path = benchmark_path(session.config)
             items += BenchmarkFile.from_parent(session, path=path).collect()
-    except BoardprofError as error:
+    except (BoardprofError, pytest.Collector.CollectError) as error:
         raise pytest.UsageError(str(error)) from None
 
 

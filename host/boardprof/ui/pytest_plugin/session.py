@@ -195,6 +195,11 @@ class Session:
                 raise
             pytest.skip(f"{error.message} (--bp-require-board makes this a failure)")
 
+    def note(self, text: str) -> None:
+        """Note something once, however many tests say it."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     def report(self) -> Report:
         """Return the Report of all measurements; there must be at least one."""
         from boardprof.results.report.assemble import assemble
