@@ -78,7 +78,7 @@ def test_a_counter_of_64_bits_that_wraps_early_fails_and_the_others_are_judged(
     )
     found = findings(wrong)
     assert found["ticks"].verdict == FAILED
-    assert "mtime stepped back within the window: " in found["ticks"].text
+    assert "mtime stepped back within the window" in found["ticks"].text
     assert "it wraps before its declared width" in found["ticks"].text
     assert "thread" not in found["ticks"].text
     assert found["instructions"].verdict == OK
@@ -98,7 +98,7 @@ def test_a_counter_that_is_narrower_than_declared_fails(tmp_path: Path) -> None:
     assert found.text.endswith("it wraps before its declared width")
 
 
-def test_a_wrong_frequency_is_seen_by_the_slower_clock(tmp_path: Path) -> None:
+def test_a_wrong_frequency_is_seen_by_the_other_clocks_of_the_board(tmp_path: Path) -> None:
     wrong = altered(
         "qemu-cortex-m3",
         tmp_path,
@@ -114,9 +114,10 @@ def test_a_wrong_frequency_is_seen_by_the_slower_clock(tmp_path: Path) -> None:
             '#include "bp_arch_mps2.h"',
         ),
     )
-    found = findings(wrong)["coarse clock"]
+    found = findings(wrong)["ticks"]
     assert found.verdict == FAILED
-    assert "by the slower clock" in found.text
+    assert "or did not go as far as a second clock" in found.text
+    assert found.text.endswith("or its declared frequency is wrong")
 
 
 def test_a_counter_that_is_stuck_is_unsupported_and_says_so(tmp_path: Path) -> None:

@@ -307,7 +307,10 @@ def counts(board: Board, function: str) -> Iterator[Finding]:
             for counter in changed:
                 broken.add(counter.name)
                 told.add(counter.name)
-                text = f"{counter.source} stepped back within the window: {_NO_COUNTER}"
+                text = (
+                    f"{counter.source} stepped back within the window, or did not go as far as a "
+                    f"second clock: {_NO_COUNTER}, or its declared frequency is wrong"
+                )
                 yield Finding(counter.name, FAILED, text, is_counter=True)
 
 
