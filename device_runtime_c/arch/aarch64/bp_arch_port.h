@@ -38,7 +38,10 @@ static void bp_arch_port_init(void) {
     bp_arch_mmu_map((uintptr_t)bp_stack_guard_end, (uintptr_t)bp_stack_top,
                     bp_stack_executes != NULL ? BP_ARCH_MMU_STACK : BP_ARCH_MMU_DATA);
 #if BP_CFG_TRACE_AT
-    bp_arch_mmu_map(BP_CFG_TRACE_AT, (uintptr_t)BP_CFG_TRACE_AT + BP_CFG_TRACE, BP_ARCH_MMU_DATA);
+    /* Whole blocks of 2 MiB need no table of their own. */
+    uintptr_t trace_end = (uintptr_t)BP_CFG_TRACE_AT + BP_CFG_TRACE;
+    bp_arch_mmu_map(BP_CFG_TRACE_AT, (trace_end + 0x1fffff) & ~(uintptr_t)0x1fffff,
+                    BP_ARCH_MMU_DATA);
 #endif
     bp_arch_mmu_enable();
     bp_boots++;
