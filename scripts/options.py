@@ -114,7 +114,8 @@ def _in_c(options: list[Option]) -> Iterator[str]:
             yield f"#undef {option.macro}\n#define {option.macro} 0\n#endif\n"
         yield "\n"
     for option in options:
-        yield f"#if {_out_of_range(option)}\n"
+        line = f"#if {_out_of_range(option)}"
+        yield f"{line if len(line) <= 100 else line.replace(' && (', ' && \\\n    (', 1)}\n"
         yield f'#error "{option.macro} is out of range ({option.range})"\n#endif\n'
         for condition, text in option.needs:
             yield f'#if {condition}\n#error "{text}"\n#endif\n'
