@@ -104,6 +104,9 @@ def main(arguments: list[str]) -> int:
     return status
 
 
+_LONGEST_LINE = 100
+
+
 def _in_c(options: list[Option]) -> Iterator[str]:
     for option in options:
         yield _comment(option.about)
@@ -115,7 +118,9 @@ def _in_c(options: list[Option]) -> Iterator[str]:
         yield "\n"
     for option in options:
         line = f"#if {_out_of_range(option)}"
-        yield f"{line if len(line) <= 100 else line.replace(' && (', ' && \\\n    (', 1)}\n"
+        if len(line) > _LONGEST_LINE:
+            line = line.replace(" && (", " && \\\n    (", 1)
+        yield f"{line}\n"
         yield f'#error "{option.macro} is out of range ({option.range})"\n#endif\n'
         for condition, text in option.needs:
             yield f'#if {condition}\n#error "{text}"\n#endif\n'

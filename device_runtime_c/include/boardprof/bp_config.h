@@ -216,7 +216,8 @@
 #if BP_CFG_TRACE != 0 && (BP_CFG_STREAM == 0 || BP_CFG_BULK == 0 || BP_CFG_ARENA == 0)
 #error "BP_CFG_TRACE needs three more, such as BP_CFG_STREAM=4096 BP_CFG_BULK=64 BP_CFG_ARENA=1024"
 #endif
-#if BP_CFG_TRACE_AT != 0 && (BP_CFG_TRACE_AT < 8 || BP_CFG_TRACE_AT > 0xfffffff8 || BP_CFG_TRACE_AT % 8 != 0)
+#if BP_CFG_TRACE_AT != 0 && \
+    (BP_CFG_TRACE_AT < 8 || BP_CFG_TRACE_AT > 0xfffffff8 || BP_CFG_TRACE_AT % 8 != 0)
 #error "BP_CFG_TRACE_AT is out of range (0, multiples of 8 from 8 to 0xfffffff8)"
 #endif
 #if BP_CFG_TRACE_CORES < 1 || BP_CFG_TRACE_CORES > 8
