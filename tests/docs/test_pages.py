@@ -28,6 +28,7 @@ from tests.docs.running import Reader, is_shown
 from tests.support import ROOT, requires_tool
 
 LANGUAGES = {
+    "bash",
     "c",
     "console",
     "groovy",
@@ -92,6 +93,7 @@ def test_every_other_block_is_run_or_becomes_a_file() -> None:
         (b.language, b.file is None) for name, b in BLOCKS if b.reason is None and name in TEXTS
     }
     assert kinds <= {
+        ("bash", False),
         ("c", False),
         ("console", True),
         ("groovy", False),
@@ -99,7 +101,6 @@ def test_every_other_block_is_run_or_becomes_a_file() -> None:
         ("json", True),
         ("python", False),
         ("python", True),
-        ("sh", False),
         ("sh", True),
         ("systemverilog", False),
         ("text", True),

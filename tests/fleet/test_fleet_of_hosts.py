@@ -112,7 +112,7 @@ def job(number: int, kind: str = "linux") -> Job:
 @contextmanager
 def agents(count: int, kind: str = "linux") -> Iterator[dict[str, subprocess.Popen[str]]]:
     """Start boards that record their callers; yield them by their ports."""
-    image = str(built(job(0, kind), kind).firmware.image)
+    image = str(built([job(0, kind)], kind).firmware.image)
     started, ports = [], []
     try:
         for _ in range(count):
@@ -148,7 +148,7 @@ def place_in(word: str, image: str, place: str) -> str:
 
 def recorded(port: str, kind: str = "linux") -> npt.NDArray[np.uint64]:
     """Return what a board recorded: for each call the job, and begin and end in nanoseconds."""
-    with Firmware.of(built(job(0, kind), kind).firmware).open(port) as board:
+    with Firmware.of(built([job(0, kind)], kind).firmware).open(port) as board:
         count = int(board.functions.call_count())
         rows = []
         for at in range(0, count, 256):
