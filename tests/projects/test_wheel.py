@@ -122,7 +122,7 @@ def test_the_description_of_the_wheel_has_no_link_that_needs_the_repository(
     code = "import importlib.metadata as m; print(m.metadata('boardprof').get_payload())"
     text = installed.run(installed.python, "-c", code)
     assert text.lstrip().startswith("# boardprof\n")
-    assert "The tutorial (`docs/tutorial.md`) takes you" in text
+    assert "tutorial (`docs/tutorial.md`) takes you" in text
     assert re.findall(r"\]\((?!https?://)[^)]*\)", text) == []
     assert "<!--" not in text
 
