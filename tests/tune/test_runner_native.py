@@ -35,8 +35,9 @@ def test_a_board_with_a_real_clock_takes_several_samples() -> None:
 def test_a_time_does_not_lack_the_work_between_requests(tmp_path: Path) -> None:
     """Right after a request the caches are cold, and the empty window is longer.
 
-    A time is too low by the difference, here 0.02 to 0.06 us, if each window of the empty function
-    comes after a request and the candidate's windows do not.
+    A time is too low by the difference, here 0.02 to 0.06 us, if each window of the empty
+    function comes after a request and the candidate's windows do not. Where the caches make no
+    difference, an error is at least half of the clock's tick of 0.01 us.
     """
     file = tmp_path / "same.c"
     file.write_text("int same(int n) { return n; }\n")
@@ -59,7 +60,7 @@ def test_a_time_does_not_lack_the_work_between_requests(tmp_path: Path) -> None:
         request_us = empty_us(lambda: None) - empty_us(None)
 
     found_us = _middle(cost for _ in range(5) for cost in costs_us())
-    assert found_us > -request_us / 2
+    assert found_us > -max(request_us, 0.01) / 2
 
 
 def _middle(values: Iterable[float]) -> float:
