@@ -174,7 +174,7 @@ def test_loads_in_a_row_are_pipelined_unless_an_address_depends_on_the_one_befor
         ldr r0, [r1]; ldr r2, [r3], #4 | 2 2[1..2] | 2 1[1..2]
         ldr r0, [r1], #4; ldr r2, [r3] | 2 1[1..2]
         ldr r0, =0x12345678; ldr r1, =0x23456789 | 2[2..3] 1[1..3]
-        ldr r0, =0x12345678; ldr r1, [r2] | 2[2..3] 2
+        ldr r0, =0x12345678; ldr r1, [r2] | 2[2..3] 2[1..2]
         ldr r0, [r1]; nop; nop | 2 0[0..1] 1
         """,
         V7M,

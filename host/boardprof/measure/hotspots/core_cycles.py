@@ -266,7 +266,7 @@ class CycleModel:
             if before.writes & instruction.address_registers:
                 return NO_CYCLES
             if before.is_literal != instruction.is_literal and kind == "load":
-                return NO_CYCLES
+                return self._beside("load_after_other_memory")
             indexed = "indexed_" if instruction.is_indexed else ""
             return self._beside(f"{indexed}{kind}_after_load")
         if before.kind == "store":
