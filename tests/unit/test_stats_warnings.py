@@ -33,6 +33,13 @@ def test_there_is_nothing_to_say_of_steady_samples() -> None:
     assert doubts(STEADY) == []
 
 
+def test_samples_whose_numbers_are_doubtful_are_not_judged_by_their_spread() -> None:
+    finding = {"text": "fir masks interrupts", "spoils": True}
+    values = [5771.0, *[1675.0] * 5, *[5771.0] * 5]
+    assert kinds(values) != []
+    assert kinds(values, measurement={"findings": [finding]}) == []
+
+
 def test_there_is_nothing_to_say_of_exact_counts_however_few() -> None:
     assert warnings(report_of({"instructions": [205], "ticks": [3]}, clocks={"ticks": 10})) == []
 

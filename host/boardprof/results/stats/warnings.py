@@ -83,7 +83,7 @@ class Warning_:
 
 
 def warnings(report: Report) -> list[Warning_]:
-    """Return warnings about unreliable samples of a Report; exact samples have none.
+    """Return warnings about unreliable samples of a Report; exact and doubtful ones have none.
 
     Each group is judged by its main metric, which is time if measured: what disturbs one counter
     disturbs the others.
@@ -95,6 +95,8 @@ def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
     """Return the warnings from a Report's `summaries`."""
     found: list[Warning_] = []
     for group in main_metrics(groups):
+        if group.doubts:  # the answer names them, and the spread of wrong numbers says nothing
+            continue
         of_group = [
             Warning_(kind, group.key, group.metric, text, hint)
             for kind, judge in _JUDGES.items()
