@@ -287,8 +287,9 @@ def test_where_none_of_tvms_defaults_is_there_the_clock_alone_is_left(
 
 
 def test_a_board_for_which_no_event_of_papis_is_named_is_timed(board: Board, papi: Slots) -> None:
-    collector = PAPIMetricCollector({"another": ["perf::PAGE-FAULTS"]})
-    metrics = profile_function(board, None, [collector], "touch_pages")(3)
+    collector = PAPIMetricCollector({"native": ["perf::PAGE-FAULTS"]})
+    with pytest.warns(UserWarning, match="named for native, which is not profiled"):
+        metrics = profile_function(board, None, [collector], "touch_pages")(3)
     assert {*metrics} - {"Perturbation (%)", "Stack (bytes)"} == {"Duration (us)"}
 
 

@@ -37,7 +37,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def measured(world: Path, target: str, *more: str) -> Outcome:
-    words = ("run", "-q", "-b", "native", target, "n=20000", "--repeat", "5", *more)
+    words = ("run", "-q", "-b", "native", target, "n=2000000", "--repeat", "5", *more)
     return boardprof(*words, folder=world)
 
 

@@ -47,7 +47,7 @@ static struct {
 
 /* A realtime signal, the one before that of the guard's timer. */
 static int bp_sample_signal(void) {
-    return SIGRTMAX - 4;
+    return SIGRTMAX - 5;
 }
 
 static void bp_sample_arm(uint32_t wait_ns) {

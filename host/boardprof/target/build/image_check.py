@@ -154,7 +154,7 @@ class _Function:
     """A printf or scanf."""
 
     has: tuple[str, ...]  # an image with it has one of these symbols
-    full: str | None = None  # one that converts floating point has this; None if all do
+    full: tuple[str, ...] = ()  # one that converts floating point has one of these; () if all do
     flags: str = ""  # that ask for floating point
 
 
@@ -181,8 +181,8 @@ def _but(sizes: bytes, others: bytes = rb"(?!)") -> re.Pattern[bytes]:
 _NANO = _Library(
     "newlib-nano",
     {
-        "printf": _Function(("_printf_i",), "_printf_float", "-u _printf_float"),
-        "scanf": _Function(("_scanf_i",), "_scanf_float", "-u _scanf_float"),
+        "printf": _Function(("_printf_i",), ("_printf_float",), "-u _printf_float"),
+        "scanf": _Function(("_scanf_i",), ("_scanf_float",), "-u _scanf_float"),
     },
     _but(rb"hh|ll|j|z|t"),
 )
@@ -191,16 +191,18 @@ _INTEGERS = "-DPICOLIBC_DOUBLE_PRINTF_SCANF instead of -DPICOLIBC_INTEGER_PRINTF
 _PICOLIBC = _Library(
     "picolibc",
     {
-        "printf": _Function(("__i_vfprintf",), "__d_vfprintf", _INTEGERS),
-        "scanf": _Function(("__i_vfscanf",), "__d_vfscanf", _INTEGERS),
+        "printf": _Function(("__i_vfprintf",), ("__d_vfprintf",), _INTEGERS),
+        "scanf": _Function(("__i_vfscanf",), ("__d_vfscanf",), _INTEGERS),
     },
     re.compile(rb"(?!)"),
 )
 _AVR = _Library(
     "avr-libc",
     {
-        "printf": _Function(("vfprintf",), "__ftoa_engine", "-Wl,-u,vfprintf -lprintf_flt -lm"),
-        "scanf": _Function(("vfscanf",), "pwr_p10", "-Wl,-u,vfscanf -lscanf_flt -lm"),
+        "printf": _Function(("vfprintf",), ("__ftoa_engine",), "-Wl,-u,vfprintf -lprintf_flt -lm"),
+        "scanf": _Function(
+            ("vfscanf",), ("pwr_p10", "__avrlibc_pwr_p10"), "-Wl,-u,vfscanf -lscanf_flt -lm"
+        ),
     },
     _but(rb"ll|j|z|t", rb"%[-+#0']*\d*\.?\*[a-zA-Z]"),
 )
@@ -223,7 +225,7 @@ def _lacking(image: Image, objects: Sequence[Image], *, has_c99: bool) -> str:
     said = []
     # A text does not tell whether it is for printf or for scanf. If one of them knows floating
     # point, it may be for that one.
-    knows_float = any(each.full is None or each.full in names for each in linked.values())
+    knows_float = any(not each.full or not names.isdisjoint(each.full) for each in linked.values())
     if not knows_float and (found := _conversion(objects, _FLOAT)):
         flags = " ".join(dict.fromkeys(each.flags for each in linked.values()))
         said.append(f"{unknown} {found}: link with {flags}")
