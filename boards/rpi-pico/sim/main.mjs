@@ -198,9 +198,10 @@ async function main([folder, image, port, ...options]) {
         if (!(error instanceof Lockup)) {
             throw error;
         }
+        // First the reason: the host asks for it as soon as the connection ends.
+        console.error(`rp2040js: the core has come to its end: ${error.message}`);
         line.flush(); // what the program printed last
         await new Promise((resolve) => line.socket.end(resolve));
-        console.error(`rp2040js: the core has come to its end: ${error.message}`);
         code = CORE_ENDED;
     }
     recording?.close();
