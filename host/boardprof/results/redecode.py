@@ -30,9 +30,8 @@ from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, Row
 from boardprof.results.report.measurement import Cold, Measurement, PassResult, without_costs
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.wire.decode.instructions import counting_layouts
 from boardprof.wire.decode.samples import Reading, Sample, decode_samples
-from boardprof.wire.decode.schemas import layouts_for
+from boardprof.wire.decode.schemas import counting_layouts, layouts_for
 from boardprof_protocol.layout import Counter, Layout
 
 _AGAIN = "Decoded again"

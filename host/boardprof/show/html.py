@@ -354,7 +354,7 @@ def _configuration_rows(report: Report) -> str:
 @cache
 def asset(name: str) -> str:
     """Return a file of the folder ``page``."""
-    text = resources.files("boardprof.show").joinpath("page", name).read_text(encoding="utf-8")
+    text = resources.files("boardprof").joinpath("show", "page", name).read_text(encoding="utf-8")
     return re.sub(r"^ +", "", text, flags=re.MULTILINE)  # indentation is a twelfth of the page
 
 

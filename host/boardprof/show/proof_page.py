@@ -16,7 +16,7 @@ _NO_CABLE = "not tested: the board was started on this machine"
 
 
 def render_proof(facts: Mapping[str, Any]) -> str:
-    """Return the facts of `boardprof.measure.doctor.proof.proof_of` as an HTML page."""
+    """Return the facts of `boardprof.measure.doctor.check_board.proof_of` as an HTML page."""
     about = f"{facts['kind']} board \N{MIDDLE DOT} boardprof {facts['boardprof']}"
     return filled_page(
         "proof.html",

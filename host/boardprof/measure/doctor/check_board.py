@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a board against known work.
+"""Check a board against known work, and write down what it has proved.
 
 Functions of ``device_runtime_c/proof``, and of the board's own folder, run with one, two and three
 times the rounds: counters must grow evenly, and events must give the known number.
@@ -7,15 +7,22 @@ times the rounds: counters must grow evenly, and events must give the known numb
 
 from __future__ import annotations
 
+import hashlib
+import json
+import platform
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from boardprof import __version__
 from boardprof.base.connection import Connection
 from boardprof.base.errors import (
     BoardprofError,
     DecodeError,
+    DeviceFaultError,
     DeviceTimeoutError,
     LinkError,
     UsageError,
@@ -33,9 +40,9 @@ from boardprof.measure.doctor.counters import (
     counts,
     listed,
 )
-from boardprof.measure.doctor.guards import guards
+from boardprof.measure.doctor.link_test import LinkReport, link_facts
 from boardprof.measure.doctor.linux_checks import READER, linux_findings
-from boardprof.results.record import Stack
+from boardprof.results.record import Device, Stack
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 
@@ -254,3 +261,106 @@ def proof_facts(findings: Sequence[Finding]) -> dict[str, Any]:
             f.subject: f.text for f in findings if f.verdict == FAILED and f.is_counter
         },
     }
+
+
+_NEEDS_ADDRESS = "bad-address"
+
+
+def guards(board: Board) -> Iterator[Finding]:
+    """Call a function that ends by each cause, and after it one that returns."""
+    for cause, reason in board.spec.guard.missing.items():
+        yield Finding(f"guard: {cause}", UNSUPPORTED, reason)
+    for cause in board.spec.guard.catches:
+        finding = _guard(board, cause)
+        yield finding
+        if board.session.is_closed:
+            return
+
+
+def _guard(board: Board, cause: str) -> Finding:
+    subject, name = f"guard: {cause}", f"proof_{cause.replace('-', '_')}"
+    if name not in board.functions:
+        return Finding(subject, SKIPPED, f"the firmware has no {name}")
+    arguments = (board.spec.doctor.nowhere,) if cause == _NEEDS_ADDRESS else ()
+    try:
+        board.functions[name](*arguments)
+        return Finding(subject, FAILED, f"{name} returned")
+    except DeviceFaultError as error:
+        seen, found = error.message, error.cause
+    except DeviceTimeoutError as error:
+        seen, found = error.message, "time-out"
+    except BoardprofError as error:
+        return Finding(subject, FAILED, f"{name}: {error.message}")
+    if found != cause:
+        return Finding(subject, FAILED, f"{name} ended by {found}: {seen}")
+    with suppress(BoardprofError):
+        board.functions[_ROUNDS](3)
+        return Finding(subject, OK, seen)
+    return Finding(subject, FAILED, f"after {name}, the board does not answer")
+
+
+# -- the proof ------------------------------------------------------------------------------------
+
+
+VERSION = 1
+_HASH = "sha256"
+_PRIVATE = re.compile(
+    r"\b(?!https?:)[a-z][a-z0-9+.-]*://(?!USER@HOST)\S+"  # a port
+    r"|/(?:dev|home|root|tmp|Users|private)/\S+|[A-Za-z]:\\\S+"
+)
+
+
+def proof_of(
+    spec: BoardSpec, device: Device, findings: Sequence[Finding], link: LinkReport | None
+) -> dict[str, Any]:
+    """Return what was proved, with its hash; ``link`` is the test of the line, if there was one."""
+    cable = None if link is None else link_facts(link)
+    if cable is not None:
+        del cable["port"]
+    facts = {
+        "boardprof_proof": VERSION,
+        "board": device.name,
+        "summary": spec.summary,
+        "kind": "emulated" if device.is_emulator else "real",
+        "boardprof": __version__,
+        "agent": device.agent_version,
+        "build": device.build_id,
+        "flags": list(device.cflags),
+        "clock": device.clock_kind,
+        "sources": sorted(
+            {counter.source for counter in device.counters if not counter.unsupported}
+        ),
+        "host": {"system": platform.system(), "python": platform.python_version()},
+        "cable": cable,
+        "findings": proof_facts(findings)["findings"],
+    }
+    facts = _without_private(facts)
+    return {**facts, _HASH: content_hash(facts)}
+
+
+def content_hash(facts: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of all facts but the hash itself, as JSON with sorted keys."""
+    content = {name: value for name, value in facts.items() if name != _HASH}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_proof(facts: Mapping[str, Any], name: str) -> None:
+    """Refuse a file that is not what `proof_of` has made."""
+    if facts.get("boardprof_proof") != VERSION:
+        raise UsageError(f"{name} is not a proof of a board.", hint="boardprof doctor --report DIR")
+    if facts.get(_HASH) != content_hash(facts):
+        raise UsageError(
+            f"{name} was changed after it was made: its hash is another one.",
+            hint="make it again with boardprof doctor --report DIR",
+        )
+
+
+def _without_private(value: Any) -> Any:
+    if isinstance(value, str):
+        return _PRIVATE.sub("(left out)", value)
+    if isinstance(value, Mapping):
+        return {key: _without_private(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_private(each) for each in value]
+    return value
