@@ -19,18 +19,11 @@ from pathlib import Path
 from typing import Protocol
 
 from boardprof.base.errors import BoardError, BoardprofError, DecodeError, UsageError
-from boardprof.measure.hotspots.call_tree import (
-    INTERRUPTS,
-    CallEdge,
-    CallPath,
-    CallTree,
-    Cost,
-    profile_of,
-)
+from boardprof.measure.hotspots.call_tree import CallEdge, CallPath, CallTree, profile_of
 from boardprof.measure.hotspots.callgrind import Callgrind
 from boardprof.measure.hotspots.core_cycles import CORES, NO_CYCLES, CycleModel, Cycles
 from boardprof.results.report.measurement import Measurement
-from boardprof.results.report.profile import CORE_CYCLES, MODELLED, Profile
+from boardprof.results.report.profile import CORE_CYCLES, INTERRUPTS, MODELLED, Cost, Profile
 from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.descriptions.board import (
     BoardSpec,
