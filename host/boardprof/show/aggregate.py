@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import cached_property, reduce
@@ -164,7 +165,7 @@ def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCa
         if not len(column.given):
             continue
         for i, (values, numbers) in enumerate(groups.split(column, counts, arrays=True)):
-            if not isinstance(values, list):
+            if not isinstance(numbers, list | array):
                 values, numbers = _fewer(values, numbers)
             if numbers and min(numbers) <= 0:
                 values, numbers = _with_calls(values, numbers)
