@@ -8,7 +8,6 @@ Values that do not come from blobs, such as those of a collector on the host, ne
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +30,7 @@ from boardprof.results.report.measurement import Cold, Measurement, PassResult, 
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample, decode_samples
-from boardprof.wire.decode.schemas import counting_layouts, layouts_for
+from boardprof.wire.decode.schemas import counting_layouts, layouts_for, layouts_in
 from boardprof_protocol.layout import Counter, Layout
 
 _AGAIN = "Decoded again"
@@ -206,22 +205,7 @@ def load_schemas(file: str) -> tuple[Layout, ...]:
     path = Path(file)
     if not path.is_file():
         raise UsageError(f"{file} cannot be read: the file does not exist.")
-    spec = importlib.util.spec_from_file_location("boardprof_schema_again", path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{file} is not a Python file.", hint="give a file such as schema.py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        one = getattr(module, "LAYOUT", None)
-        found = (*([] if one is None else [one]), *getattr(module, "LAYOUTS", ()))
-        if not found or not all(isinstance(layout, Layout) for layout in found):
-            raise TypeError("it defines no Layouts")
-    except Exception as error:  # whatever the user's file raises
-        raise UsageError(
-            f"{file} cannot be used: {error!r}.",
-            hint="it must define LAYOUT (a boardprof_protocol.layout.Layout) or LAYOUTS (several "
-            "of them)",
-        ) from error
+    found = layouts_in(path)
     ids = [layout.schema_id for layout in found]
     for twice in {schema_id for schema_id in ids if ids.count(schema_id) > 1}:
         raise UsageError(f"{file} has two layouts with schema id {twice}.")

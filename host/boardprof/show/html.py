@@ -419,6 +419,7 @@ def inert(text: str) -> str:
 # -- what a board has proved ----------------------------------------------------------------------
 
 
+_GUARD = "guard: "
 _NO_CABLE = "not tested: the board was started on this machine"
 
 
@@ -437,16 +438,9 @@ def render_proof(facts: Mapping[str, Any]) -> str:
 
 
 def _sections(facts: Mapping[str, Any]) -> str:
-    found = [
-        (each["subject"], each["verdict"], each["text"])
-        for each in facts["findings"]
-        if not each["subject"].startswith("guard: ")
-    ]
-    guards = [
-        (each["subject"].removeprefix("guard: "), each["verdict"], each["text"])
-        for each in facts["findings"]
-        if each["subject"].startswith("guard: ")
-    ]
+    rows = [(each["subject"], each["verdict"], each["text"]) for each in facts["findings"]]
+    found = [row for row in rows if not row[0].startswith(_GUARD)]
+    guards = [(row[0].removeprefix(_GUARD), *row[1:]) for row in rows if row not in found]
     parts: list[tuple[str, Page]] = [
         ("Counters, clock and memory", [text_table(("What", "Verdict", "Found"), found)]),
         ("What ends a call", [text_table(("Cause", "Verdict", "Found"), guards)]),

@@ -113,13 +113,7 @@ class CycleModel:
         """Return the cost of each instruction in one pass through a block.
 
         A branch costs here what it costs when it is not taken; `leaving` has the rest.
-
-        Args:
-            addresses: Those of the instructions, in the order in which they run.
-            came_from: The address of the instruction before them; None if it is not known.
-
-        Raises:
-            UnknownCostError: The core's table has no cost for an instruction.
+        ``came_from`` is the address of the instruction before them; None if it is not known.
         """
         run = self._run_up_to(addresses[0], came_from) if addresses else []
         costs = []
@@ -132,12 +126,7 @@ class CycleModel:
     def leaving(self, last: int, goes_to: int | None) -> Cycles:
         """Return what the last instruction of a block costs in addition to `straight`.
 
-        Args:
-            last: The address of the instruction.
-            goes_to: The address of the next one that runs; None if it is not known.
-
-        Raises:
-            UnknownCostError: It is not a branch, but the next instruction is elsewhere.
+        ``goes_to`` is the address of the next one that runs; None if it is not known.
         """
         instruction = self._at(last)
         if goes_to == last + instruction.size and instruction.can_go_on:

@@ -203,9 +203,9 @@ _PASS = struct.Struct("<QQQB")
 # with nothing in it. Ranges that only have statistics have one sample, of all passes together.
 
 
-def report_of(run: ProbeRun, file: str = "") -> Report:
-    """Return the Report of a run's ranges; errors name the file that it was read from."""
-    return _report(run, [*run.timelines().values()], file)
+def report_of(run: ProbeRun) -> Report:
+    """Return the Report of a run's ranges."""
+    return _report(run, [*run.timelines().values()], f"The recording of {run.facts.board}")
 
 
 def report_of_file(file: str) -> Report:
@@ -216,8 +216,8 @@ def report_of_file(file: str) -> Report:
     return _report(run, timelines, file)
 
 
-def _report(run: ProbeRun, timelines: list[Timeline], file: str) -> Report:
-    """Return the Report of a run's timelines, which are used up."""
+def _report(run: ProbeRun, timelines: list[Timeline], what: str) -> Report:
+    """Return the Report of a run's timelines, which are used up; ``what`` it is, for errors."""
     doubts = " ".join(doubts_of(run, timelines))
     passes = [_columns_of(line.ranges) for line in timelines]
     timelines.clear()  # they take more memory than the passes
@@ -226,7 +226,6 @@ def _report(run: ProbeRun, timelines: list[Timeline], file: str) -> Report:
         hint = "put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record"
         if any(slot.lost for slot in run.slots):
             hint = "record events: statistics do not count passes that overlap"
-        what = file or f"The recording of {run.facts.board}"
         raise UsageError(f"{what} has no complete pass of a range.", hint=hint)
     report = _with_all_passes(run, assemble([each.measurement for each in found]), found)
     if doubts:

@@ -112,22 +112,28 @@ def _layout(found: object) -> Layout:
 def board_layouts(folder: Path) -> tuple[Layout, ...]:
     """Return the layouts of the board's own schema.py; empty if it has no such file."""
     path = folder / _SCHEMA_FILE
-    if not path.is_file():
-        return ()
-    spec = importlib.util.spec_from_file_location(f"boardprof_schema_{folder.name}", path)
+    return layouts_in(path) if path.is_file() else ()
+
+
+def layouts_in(path: Path) -> tuple[Layout, ...]:
+    """Execute a Python file and return its ``LAYOUT`` (one) or ``LAYOUTS`` (several)."""
+    spec = importlib.util.spec_from_file_location(f"boardprof_schema_{path.parent.name}", path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path} cannot be loaded.")
+        raise UsageError(f"{path} is not a Python file.", hint="give a file such as schema.py")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        layouts = tuple(module.LAYOUTS)
-        if not all(isinstance(layout, Layout) for layout in layouts):
-            raise TypeError("LAYOUTS holds something that is not a Layout")
-    except Exception as error:
+        one = getattr(module, "LAYOUT", None)
+        found = (*([] if one is None else [one]), *getattr(module, "LAYOUTS", ()))
+        if not found or not all(isinstance(layout, Layout) for layout in found):
+            raise TypeError("it defines no Layouts")
+    except Exception as error:  # whatever the user's file raises
         raise UsageError(
-            f"{path} cannot be used: {error!r}.", hint="it must define LAYOUTS, Layouts in a list"
+            f"{path} cannot be used: {error!r}.",
+            hint="it must define LAYOUT (a boardprof_protocol.layout.Layout) or LAYOUTS (several "
+            "of them)",
         ) from error
-    return layouts
+    return found
 
 
 INSTRUCTIONS: Final = "instructions"
