@@ -143,7 +143,8 @@ class _Decoded:
         passes = self.stored.passes
         before = {name for each in passes for name in each.samples[0].raw}
         events = {name for each in passes for slots in each.events.values() for name in slots}
-        columns = _columns({*before, *self.now.counters} - events) | ({DURATION} & new.keys())
+        counters = {*before, *self.now.counters} - events
+        columns = counters | {f"{name} (us)" for name in counters} | ({DURATION} & new.keys())
         if self.is_changed:
             columns |= {PERTURBATION, *self.now.formulas, *([SHARE] if has_share else [])}
         return _replaced(row, new, columns)
@@ -168,10 +169,6 @@ def _rows(report: Report, decoded: Sequence[_Decoded]) -> list[Row]:
         )
     pairs = zip(report.calls, news, strict=True)
     return [each.updated(row, new, has_share) for row, (each, new) in pairs]
-
-
-def _columns(counters: Iterable[str]) -> set[str]:
-    return {column for name in counters for column in (name, f"{name} (us)")}
 
 
 def _totals(report: Report, decoded: Sequence[_Decoded]) -> dict[str, Row]:

@@ -136,12 +136,9 @@ def _rows(calls: Calls) -> Iterator[str]:
     for layout in calls.layouts:
         if layout not in found:
             values = zip(*map(texts.__getitem__, layout), strict=False) if layout else repeat(())
-            found[layout] = map(_template(layout, calls).__mod__, values)
+            members = ",".join(_member(name, calls.column(name)) for name in layout)
+            found[layout] = map(f"{{{members}}}".__mod__, values)
         yield next(found[layout])
-
-
-def _template(layout: tuple[str, ...], calls: Calls) -> str:
-    return "{" + ",".join(_member(name, calls.column(name)) for name in layout) + "}"
 
 
 def _member(name: str, column: Column) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from boardprof.base.errors import LayoutMismatchError, UsageError
 from boardprof.base.packages import entries, load_plugins
-from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo, Dictionary
+from boardprof.wire.decode.dictionary import CollectorInfo, Dictionary
 from boardprof.wire.decode.samples import Layouts
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors import collector_layouts
@@ -171,13 +171,10 @@ def counting_layouts(collectors: Iterable[CollectorInfo], layouts: Layouts) -> M
     found = dict(layouts)
     for each in collectors:
         layout = layouts.get(each.schema_id)
-        if layout is not None and _counts(each.counters) and len(layout.counters) == 1:
+        is_counted = any(counter.instruction_ns for counter in each.counters)
+        if layout is not None and is_counted and len(layout.counters) == 1:
             [clock] = layout.counters
             # The empty function's own return is one instruction.
             meaning = replace(clock, name=INSTRUCTIONS, unit="count", own_return=1)
             found[each.schema_id] = replace(layout, counters=(clock, meaning))
     return found
-
-
-def _counts(counters: Iterable[CounterInfo]) -> bool:
-    return any(each.instruction_ns for each in counters)

@@ -97,7 +97,8 @@ class PostgresDatabase:
         newest = VERSIONS[-1]
         if found == newest:
             return f"its tables already have version {newest}"
-        return f"its tables have version {newest} now; before, {_before(found)}"
+        before = "there were none" if found is None else f"they had version {found}"
+        return f"its tables have version {newest} now; before, {before}"
 
     def _check_version(self, found: str) -> None:
         if found == VERSIONS[-1]:
@@ -263,10 +264,6 @@ def _name(parts: dict[str, object]) -> str:
         return f"postgresql://?service={parts['service']}"
     place = f"{host}:{port}" if port else host
     return f"postgresql://{user}@{place}/{name}" if user else f"postgresql://{place}/{name}"
-
-
-def _before(version: str | None) -> str:
-    return "there were none" if version is None else f"they had version {version}"
 
 
 def _needed_rights(done: str) -> str:
