@@ -256,6 +256,9 @@ def random_arguments(function: tirx.PrimFunc, seed: int) -> dict[str, npt.NDArra
     return arrays
 
 
+# -- TVM's C, made plain ---------------------------------------------------------------------------
+
+
 _PROLOGUE = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
 
 # C11, 6.4.1, and GNU C's own; names of the file itself; functions of 7.12 and 7.24, for floats of

@@ -262,6 +262,9 @@ def proof_facts(findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
+# -- what ends a call ------------------------------------------------------------------------------
+
+
 _NEEDS_ADDRESS = "bad-address"
 
 
@@ -312,7 +315,11 @@ _PRIVATE = re.compile(
 def proof_of(
     spec: BoardSpec, device: Device, findings: Sequence[Finding], link: LinkReport | None
 ) -> dict[str, Any]:
-    """Return what was proved, with its hash; ``link`` is the test of the line, if there was one."""
+    """Return what was proved, with its hash; ``link`` is the test of the line, if there was one.
+
+    It names no path, serial number, address or user, so its owner can send it in. The hash shows
+    that nobody has changed it by mistake; it does not prove who made it.
+    """
     cable = None if link is None else link_facts(link)
     if cable is not None:
         del cable["port"]

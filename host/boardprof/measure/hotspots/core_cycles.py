@@ -266,6 +266,9 @@ class CycleModel:
         return NO_CYCLES
 
 
+# -- instructions, from objdump's text of them -----------------------------------------------------
+
+
 PC = "pc"
 
 _CONDITIONS = frozenset(

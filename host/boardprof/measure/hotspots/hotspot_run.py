@@ -455,6 +455,9 @@ class HotspotRun:
         self._folder.close()
 
 
+# -- modelled cycles -------------------------------------------------------------------------------
+
+
 _REAL_BOARDS = "took 2 % less to 14 % more"
 """How boards compare with the model of a Cortex-M3 or M4: docs/cycles.md, rounded away from 0."""
 
@@ -472,7 +475,11 @@ _END_S = 10.0
 
 
 class CostAnswers:
-    """Answers a recorder's questions in a thread, until it is closed."""
+    """Answers a recorder's questions in a thread, until it is closed.
+
+    The recorder asks for the cost of each pass through a block, and of each way out of one, when it
+    first sees them. So it can add up costs by call, as it does with costs that an emulator knows.
+    """
 
     def __init__(self, folder: Path, model: CycleModel) -> None:
         """Create the pipes; their form is in ``device_runtime_c/recorder/bp_recorder.h``."""

@@ -136,6 +136,9 @@ def layouts_in(path: Path) -> tuple[Layout, ...]:
     return found
 
 
+# -- instructions from the clock of a QEMU with -icount shift=N ------------------------------------
+
+
 INSTRUCTIONS: Final = "instructions"
 _CLOCK: Final = "ticks"
 _LEAST_TICKS: Final = 2.5
