@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.measure.doctor.check_board import check_proof
 from boardprof.measure.doctor.counters import FAILED, OK
-from boardprof.measure.doctor.proof import check_proof
 from boardprof.target.descriptions.board import BoardSpec, load_board
 
 __all__ = ["main", "table"]

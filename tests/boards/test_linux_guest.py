@@ -19,8 +19,7 @@ from boardprof.compat.tvm_profiler.function import profile_function
 from boardprof.compat.tvm_profiler.host_collectors import PAPIMetricCollector
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.doctor.check_board import proof_sources
-from boardprof.measure.doctor.linux_checks import linux_findings
+from boardprof.measure.doctor.check_board import linux_findings, proof_sources
 from boardprof.results.report.report import Report
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import WORKLOADS, available

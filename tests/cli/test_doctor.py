@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import BoardTimeoutError, LinkError, UsageError
+from boardprof.measure.doctor.check_board import _without_private, check_proof
 from boardprof.measure.doctor.link_test import (
     CountingTransport,
     LineCounts,
@@ -23,7 +24,6 @@ from boardprof.measure.doctor.link_test import (
     links_facts,
     links_text,
 )
-from boardprof.measure.doctor.proof import _without_private, check_proof
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from tests.cli.command import FIXTURES, agent, boardprof

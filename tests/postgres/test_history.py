@@ -22,8 +22,7 @@ import pytest
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.results.history.databases import Choice
-from boardprof.results.history.postgres.runs import PostgresRuns
-from boardprof.results.history.postgres.server import PostgresDatabase
+from boardprof.results.history.postgres.server import PostgresDatabase, PostgresRuns
 from boardprof.results.history.run import GitState, HistoryError, StoredRun, read_file
 from boardprof.results.history.store import History
 from boardprof.results.report.report import Report
@@ -167,7 +166,7 @@ def test_who_reads_does_not_wait_for_who_writes(url: str) -> None:
 def test_the_migrations_are_those_of_the_versions(url: str) -> None:
     from alembic.script import ScriptDirectory
 
-    from boardprof.results.history.postgres.runs import FOLDER, VERSIONS
+    from boardprof.results.history.postgres.server import FOLDER, VERSIONS
 
     scripts = [each.revision for each in ScriptDirectory(FOLDER).walk_revisions()]
     assert tuple(reversed(scripts)) == VERSIONS
@@ -191,13 +190,12 @@ def upgrade() -> None:
 
 def with_a_later_revision(monkeypatch: pytest.MonkeyPatch, folder: Path, last: str) -> None:
     """Let this boardprof have one revision more, whose last statement is given."""
-    from boardprof.results.history.postgres import runs, server
+    from boardprof.results.history.postgres import server
 
-    shutil.copytree(runs.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(server.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "versions" / "0002_place.py").write_text(LATER.format(last=last))
-    monkeypatch.setattr(runs, "FOLDER", folder)
-    for module in (runs, server):
-        monkeypatch.setattr(module, "VERSIONS", ("0001", "0002"))
+    monkeypatch.setattr(server, "FOLDER", folder)
+    monkeypatch.setattr(server, "VERSIONS", ("0001", "0002"))
 
 
 def test_a_database_of_the_first_revision_is_upgraded_with_its_runs(

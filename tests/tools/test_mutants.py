@@ -87,8 +87,8 @@ def test_the_closest_tests_are_files_that_exist() -> None:
 
 def test_the_first_stage_has_the_unit_tests_that_import_the_module() -> None:
     first, second, *_ = stages(ROOT, "report", "report.report_file")
-    names = ("baseline", "comparison", "history", "report_file")
-    assert first[:5] == (*(f"tests/unit/test_{name}.py" for name in names), "-m")
+    names = ("baseline", "comparison", "events", "history", "report_file")
+    assert first[:6] == (*(f"tests/unit/test_{name}.py" for name in names), "-m")
     assert second[0] == "tests/unit/test_report.py"
 
 

@@ -24,7 +24,7 @@ from boardprof.base.errors import DecodeError, ReportFileError, UsageError
 from boardprof.base.metrics import Count, Duration, Percent, Ratio
 from boardprof.measure.probe_recorder import image_names
 from boardprof.results.comparison.compare import compare
-from boardprof.results.probes import is_probe_run, timeline
+from boardprof.results.probes import timeline
 from boardprof.results.probes.events import (
     Events,
     ProbeName,
@@ -52,6 +52,7 @@ from boardprof.results.probes.run import (
 )
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
 from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import is_probe_run
 from boardprof.results.stats.warnings import warnings
 from boardprof.show.answer import answer_page
 from boardprof.show.layout import plain

@@ -14,8 +14,8 @@ import pytest
 
 from boardprof.base.errors import ReportFileError
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.results.json_reader import JsonReader
 from boardprof.results.report.report import Report
+from boardprof.results.report_json import JsonReader
 
 CPU = '{{"Name":{{"string":"fir"}},"cycles":{{"count":{}}},"t (us)":{{"microseconds":{}}}}}'
 PART = '{{"Name":{{"string":"fir"}},"busy":{{"percent":{}}}}}'

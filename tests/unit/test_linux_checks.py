@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from boardprof.measure.board.board import Board
-from boardprof.measure.doctor import linux_checks
-from boardprof.measure.doctor.linux_checks import linux_findings
+from boardprof.measure.doctor import check_board
+from boardprof.measure.doctor.check_board import linux_findings
 
 STATUS = "Name:\tagent\nUid:\t{user}\t{user}\t{user}\t{user}\nCpus_allowed_list:\t{cores}\n"
 INTERRUPTS = """           CPU0       CPU1       CPU2       CPU3
@@ -42,8 +42,8 @@ class Files:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of a second passes at each look at the clock."""
     now = iter(range(0, 100))
-    monkeypatch.setattr(linux_checks.time, "sleep", lambda _: None)
-    monkeypatch.setattr(linux_checks.time, "monotonic", lambda: next(now) / 2)
+    monkeypatch.setattr(check_board.time, "sleep", lambda _: None)
+    monkeypatch.setattr(check_board.time, "monotonic", lambda: next(now) / 2)
 
 
 def told(files: dict[str, list[str]]) -> dict[str, tuple[str, str]]:

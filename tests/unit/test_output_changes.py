@@ -14,7 +14,7 @@ from boardprof.base.errors import ReportFileError
 from boardprof.results.baseline import baseline_content, render_baseline, report_of_baseline
 from boardprof.results.comparison.compare import compare
 from boardprof.results.comparison.comparison import Comparison
-from boardprof.results.comparison.outputs import values_of
+from boardprof.results.comparison.difference import values_of
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.report import Report
 from boardprof.show.comparison_files import render_github

@@ -66,6 +66,12 @@ def test_a_profile_a_device_and_metric_with_time_first() -> None:
     assert (ticks["name"], ticks["samples"], ticks["endValue"]) == ("b: ticks", [[0]], 9)
 
 
+def test_a_sum_of_times_is_rounded_once_by_every_python() -> None:
+    tenths = [{"Name": "fir", "Duration (us)": Duration(0.1)}] * 10
+    (profile,) = rendered(*tenths)["profiles"]
+    assert profile["endValue"] == 1.0  # one after the other they make 0.9999999999999999
+
+
 def test_flags_and_arguments_are_frames_of_their_own() -> None:
     document = rendered({"Name": "fir", "Flags": "-O3", "Argument Shapes": "n=8", "ticks": 1})
     assert [frame["name"] for frame in document["shared"]["frames"]] == ["fir", "-O3", "n=8"]

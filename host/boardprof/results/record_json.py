@@ -21,7 +21,6 @@ from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_
 
 from boardprof.base.errors import DecodeError, ReportFileError
 from boardprof.base.metrics import Metric, metric_from_json, metric_to_json
-from boardprof.results.json_reader import json_kind
 from boardprof.results.record import (
     ColdRecord,
     Device,
@@ -456,6 +455,12 @@ def _sample_texts(samples: Sequence[SampleRecord], form: Form) -> Iterator[str]:
 def dumped(value: object) -> str:
     """Return a value as JSON without blanks."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def json_kind(value: object) -> str:
+    """Return the JSON type of a value with its article."""
+    names = {dict: "an object", list: "an array", str: "a string", bool: "true or false"}
+    return names.get(type(value), "null" if value is None else "a number")
 
 
 def _object(value: Any, place: Place) -> dict[str, Any]:

@@ -8,7 +8,6 @@ Values that do not come from blobs, such as those of a collector on the host, ne
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,9 +29,8 @@ from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, Row
 from boardprof.results.report.measurement import Cold, Measurement, PassResult, without_costs
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.wire.decode.instructions import counting_layouts
 from boardprof.wire.decode.samples import Reading, Sample, decode_samples
-from boardprof.wire.decode.schemas import layouts_for
+from boardprof.wire.decode.schemas import counting_layouts, layouts_for, layouts_in
 from boardprof_protocol.layout import Counter, Layout
 
 _AGAIN = "Decoded again"
@@ -145,7 +143,8 @@ class _Decoded:
         passes = self.stored.passes
         before = {name for each in passes for name in each.samples[0].raw}
         events = {name for each in passes for slots in each.events.values() for name in slots}
-        columns = _columns({*before, *self.now.counters} - events) | ({DURATION} & new.keys())
+        counters = {*before, *self.now.counters} - events
+        columns = counters | {f"{name} (us)" for name in counters} | ({DURATION} & new.keys())
         if self.is_changed:
             columns |= {PERTURBATION, *self.now.formulas, *([SHARE] if has_share else [])}
         return _replaced(row, new, columns)
@@ -170,10 +169,6 @@ def _rows(report: Report, decoded: Sequence[_Decoded]) -> list[Row]:
         )
     pairs = zip(report.calls, news, strict=True)
     return [each.updated(row, new, has_share) for row, (each, new) in pairs]
-
-
-def _columns(counters: Iterable[str]) -> set[str]:
-    return {column for name in counters for column in (name, f"{name} (us)")}
 
 
 def _totals(report: Report, decoded: Sequence[_Decoded]) -> dict[str, Row]:
@@ -207,22 +202,7 @@ def load_schemas(file: str) -> tuple[Layout, ...]:
     path = Path(file)
     if not path.is_file():
         raise UsageError(f"{file} cannot be read: the file does not exist.")
-    spec = importlib.util.spec_from_file_location("boardprof_schema_again", path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{file} is not a Python file.", hint="give a file such as schema.py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        one = getattr(module, "LAYOUT", None)
-        found = (*([] if one is None else [one]), *getattr(module, "LAYOUTS", ()))
-        if not found or not all(isinstance(layout, Layout) for layout in found):
-            raise TypeError("it defines no Layouts")
-    except Exception as error:  # whatever the user's file raises
-        raise UsageError(
-            f"{file} cannot be used: {error!r}.",
-            hint="it must define LAYOUT (a boardprof_protocol.layout.Layout) or LAYOUTS (several "
-            "of them)",
-        ) from error
+    found = layouts_in(path)
     ids = [layout.schema_id for layout in found]
     for twice in {schema_id for schema_id in ids if ids.count(schema_id) > 1}:
         raise UsageError(f"{file} has two layouts with schema id {twice}.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import cached_property, reduce
@@ -73,7 +74,7 @@ def sum_rows(calls: Calls, groups: Groups[Any], compat: Compat = None) -> list[R
             if len(numbers) == 1:
                 [(kind, values)] = numbers.items()
                 if _way(name, kind, compat) == "sum":
-                    row[name] = metric_of_kind(kind, _total(values, compat))
+                    row[name] = metric_of_kind(kind, total_of(values, compat))
     return sums
 
 
@@ -103,7 +104,7 @@ def _merged(name: str, kind: Kind | None, values: list[Any], compat: Compat) -> 
         return Count(max(values))
     if way == "median":
         return metric_of_kind(kind, percentile(sorted(filter(is_finite, values)) or values, 50))
-    total = _total(values, compat)
+    total = total_of(values, compat)
     return metric_of_kind(kind, total / len(values) if way == "mean" else total)
 
 
@@ -116,10 +117,10 @@ def _way(name: str, kind: Kind, compat: Compat) -> str:
     return {Duration: "sum", Ratio: "median" if compat is None else "mean", str: "same"}[kind]
 
 
-def _total(values: Sequence[Any], compat: Compat) -> Any:
+def total_of(values: Sequence[Any], compat: Compat = None) -> Any:
     """Return the sum. Floats are rounded once, so their order does not matter, except for TVM."""
-    # ``sum`` of later Python versions does not round as C++ does.
-    if isinstance(values[0], int):
+    # ``sum`` rounds floats otherwise from Python 3.12 on.
+    if float not in map(type, values):
         return sum(values)
     if compat == "tvm":
         return reduce(add, values)
@@ -164,7 +165,7 @@ def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCa
         if not len(column.given):
             continue
         for i, (values, numbers) in enumerate(groups.split(column, counts, arrays=True)):
-            if not isinstance(values, list):
+            if not isinstance(numbers, list | array):
                 values, numbers = _fewer(values, numbers)
             if numbers and min(numbers) <= 0:
                 values, numbers = _with_calls(values, numbers)

@@ -57,8 +57,8 @@ def comparison_json(comparison: Comparison) -> str:
                 "name": each.name,
                 "output": each.metric.removeprefix("output "),
                 "what": what_of(each),
+                "text": each.text,
             }
-            | {"text": each.text}
             for each in comparison.outputs
         ],
         "rows": [_row_json(row) for row in comparison.rows],

@@ -26,7 +26,7 @@ from boardprof.results.report.calls import LABEL, LEVELS, Calls, Column, grouped
 from boardprof.results.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import ProfiledRow, profiles_of
-from boardprof.show.aggregate import SORT_COLUMNS
+from boardprof.show.aggregate import SORT_COLUMNS, total_of
 from boardprof.show.cells import KEY_COLUMNS, text_of
 
 _NO_WEIGHTS: Final = frozenset(["Count", LABEL, *LEVELS, *KEY_COLUMNS])
@@ -245,7 +245,7 @@ def _profiles(
     for device, on_device in enumerate(stacks.rows):
         rows = [row for row in on_device if weights[row] is not None]
         shown = [weight for row in rows if (weight := weights[row]) is not None]
-        total = sum(shown)
+        total = total_of(shown)
         if not total:
             continue
         if math.isinf(total):

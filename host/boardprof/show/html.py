@@ -18,14 +18,15 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from string import Template
-from typing import Final
+from typing import Any, Final
 
 from boardprof import __version__
 from boardprof.base.errors import ReportFileError
+from boardprof.base.metrics import Count
 from boardprof.base.printable import bounded
 from boardprof.results.comparison.compare import compare
 from boardprof.results.record import NO_RECORD, Device
@@ -34,9 +35,9 @@ from boardprof.results.report_json import json_pieces
 from boardprof.results.stats.groups import GroupSummary, summaries
 from boardprof.results.stats.warnings import Warning_, warnings_by_hint
 from boardprof.show.answer import MOST_GROUPS, doubts, partly
-from boardprof.show.cells import cell, heading, plural
+from boardprof.show.cells import cell, heading, number_text, plural
 from boardprof.show.html_data import page_view, profile_views
-from boardprof.show.layout import Page, Table
+from boardprof.show.layout import Page, Table, text_table
 
 _PACKED_FROM: Final = 1 << 20
 """From this number of characters on, JSON is embedded compressed."""
@@ -354,7 +355,7 @@ def _configuration_rows(report: Report) -> str:
 @cache
 def asset(name: str) -> str:
     """Return a file of the folder ``page``."""
-    text = resources.files("boardprof.show").joinpath("page", name).read_text(encoding="utf-8")
+    text = resources.files("boardprof").joinpath("show", "page", name).read_text(encoding="utf-8")
     return re.sub(r"^ +", "", text, flags=re.MULTILINE)  # indentation is a twelfth of the page
 
 
@@ -413,3 +414,71 @@ def _table(table: Table) -> str:
 def inert(text: str) -> str:
     """Return JSON that cannot end the HTML element around it."""
     return text.replace("<", r"\u003c")
+
+
+# -- what a board has proved ----------------------------------------------------------------------
+
+
+_GUARD = "guard: "
+_NO_CABLE = "not tested: the board was started on this machine"
+
+
+def render_proof(facts: Mapping[str, Any]) -> str:
+    """Return the facts of `boardprof.measure.doctor.check_board.proof_of` as an HTML page."""
+    about = f"{facts['kind']} board \N{MIDDLE DOT} boardprof {facts['boardprof']}"
+    return filled_page(
+        "proof.html",
+        asset("page.css"),
+        title=html.escape(f"{facts['board']} \N{MIDDLE DOT} boardprof proof"),
+        heading=isolated(facts["board"]),
+        facts=isolated(about),
+        notes="",
+        tables=_sections(facts),
+    )
+
+
+def _sections(facts: Mapping[str, Any]) -> str:
+    rows = [(each["subject"], each["verdict"], each["text"]) for each in facts["findings"]]
+    found = [row for row in rows if not row[0].startswith(_GUARD)]
+    guards = [(row[0].removeprefix(_GUARD), *row[1:]) for row in rows if row not in found]
+    parts: list[tuple[str, Page]] = [
+        ("Counters, clock and memory", [text_table(("What", "Verdict", "Found"), found)]),
+        ("What ends a call", [text_table(("Cause", "Verdict", "Found"), guards)]),
+        ("The cable", [_cable(facts["cable"])]),
+        ("Versions", [text_table(("What", "Which"), _versions(facts))]),
+    ]
+    return "".join(
+        f"<section>\n<h2>{title}</h2>\n{tables_html(page)}\n</section>\n" for title, page in parts
+    )
+
+
+def _cable(cable: Mapping[str, Any] | None) -> Any:
+    if cable is None:
+        return f"The cable was {_NO_CABLE}."
+    return text_table(("What", "Found"), [*_cable_rows(cable)])
+
+
+def _cable_rows(facts: Mapping[str, Any], of: str = "") -> Iterator[tuple[str, str]]:
+    """Yield what was measured, also zeros; a null was not."""
+    for name, value in facts.items():
+        what = f"{of}{name.replace('_', ' ')}"
+        if isinstance(value, Mapping):
+            yield from _cable_rows(value, f"{what}, ")
+        elif isinstance(value, bool):
+            yield what, "yes" if value else "no"
+        elif isinstance(value, int | float):
+            yield what, number_text(value, Count)
+        elif value is not None:
+            yield what, f"{value}"
+
+
+def _versions(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    host = facts["host"]
+    return [
+        ("board", facts["summary"]),
+        ("agent", f"{facts['agent']}, build {facts['build']}"),
+        ("counters", ", ".join(facts["sources"])),
+        ("flags", " ".join(facts["flags"])),
+        ("host", f"{host['system']}, Python {host['python']}"),
+        ("sha256", facts["sha256"]),
+    ]

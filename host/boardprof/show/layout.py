@@ -35,20 +35,13 @@ _ITEM = r" *\S+(?: \S+)*  +(?=\S)"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        cells: one for each row; "" if it has no value.
-        is_text: align cells left; numbers are aligned right.
-        group: a title above neighbouring columns, such as their board's name.
-        tones: ``good``, ``bad`` or "" for each cell: its colour on a terminal that has colours.
-    """
+    """A column of a table."""
 
     header: str
-    cells: Sequence[str]
-    is_text: bool = False
-    group: str = ""
-    tones: Sequence[str] = ()
+    cells: Sequence[str]  # one for each row; "" if it has no value
+    is_text: bool = False  # align cells left; numbers are aligned right
+    group: str = ""  # a title above neighbouring columns, such as their board's name
+    tones: Sequence[str] = ()  # of each cell: ``good``, ``bad`` or "", where there are colours
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,10 @@ def lines_page(profile: Profile, metric: str | None = None) -> Page:
     by_file: defaultdict[str, dict[int, list[LineCost]]] = defaultdict(dict)
     for each in profile.lines(metric):
         by_file[each.file].setdefault(each.line, []).append(each)
-    costs = {file: _sum(lines) for file, lines in by_file.items()}
+    costs = {
+        file: sum(each.self for found in lines.values() for each in found)
+        for file, lines in by_file.items()
+    }
     total = profile.sum(metric)
     page: list[Table | str] = []
     for file in sorted(by_file, key=lambda f: (f not in profile.sources, -costs[f], f)):
@@ -217,10 +220,6 @@ def lines_page(profile: Profile, metric: str | None = None) -> Page:
             ranges = _ranges(profile, metric, profile.lines)
             page += [f"{file}: {told}", _listing(by_file[file], text, total, ranges)]
     return page
-
-
-def _sum(lines: Mapping[int, Sequence[LineCost]]) -> int:
-    return sum(each.self for found in lines.values() for each in found)
 
 
 def _listing(

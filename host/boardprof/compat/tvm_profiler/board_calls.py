@@ -180,10 +180,6 @@ def _counters(
     return supported
 
 
-def _is_collector(board: Board, name: str) -> bool:
-    return any(each.name == name for each in board.dictionary.collectors)
-
-
 def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
     """Return what a collector counts (by itself, if programmable) and what it does not."""
     for programmable in board.offer.programmable:
@@ -194,7 +190,7 @@ def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
             return [f"{name}.{event}" for event in events], dict(slots.refused)
     unsupported = board.device.unsupported
     names = [metric_called(name, _fixed_counters(board)) or name]
-    if _is_collector(board, name):
+    if any(each.name == name for each in board.dictionary.collectors):
         names = [counter.name for counter in board.dictionary.collector(name).counters]
     elif names[0] not in _fixed_counters(board):
         _, lacking = board.offer.split(names)

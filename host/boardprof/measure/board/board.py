@@ -56,8 +56,7 @@ from boardprof.target.elf.object_file import compilers_of
 from boardprof.target.toolchain.cobs_in_c import load_codec
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary
-from boardprof.wire.decode.instructions import counting_layouts, with_instructions
-from boardprof.wire.decode.schemas import check_layouts
+from boardprof.wire.decode.schemas import check_layouts, counting_layouts, with_instructions
 from boardprof.wire.link.channels import Channels, Stream
 from boardprof.wire.link.replies import Welcome
 from boardprof.wire.link.session import Session

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a board against known work.
+"""Check a board against known work, and write down what it has proved.
 
 Functions of ``device_runtime_c/proof``, and of the board's own folder, run with one, two and three
 times the rounds: counters must grow evenly, and events must give the known number.
@@ -7,15 +7,22 @@ times the rounds: counters must grow evenly, and events must give the known numb
 
 from __future__ import annotations
 
+import hashlib
+import json
+import platform
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from boardprof import __version__
 from boardprof.base.connection import Connection
 from boardprof.base.errors import (
     BoardprofError,
     DecodeError,
+    DeviceFaultError,
     DeviceTimeoutError,
     LinkError,
     UsageError,
@@ -33,9 +40,8 @@ from boardprof.measure.doctor.counters import (
     counts,
     listed,
 )
-from boardprof.measure.doctor.guards import guards
-from boardprof.measure.doctor.linux_checks import READER, linux_findings
-from boardprof.results.record import Stack
+from boardprof.measure.doctor.link_test import LinkReport, link_facts
+from boardprof.results.record import Device, Stack
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 
@@ -254,3 +260,249 @@ def proof_facts(findings: Sequence[Finding]) -> dict[str, Any]:
             f.subject: f.text for f in findings if f.verdict == FAILED and f.is_counter
         },
     }
+
+
+# -- what ends a call ------------------------------------------------------------------------------
+
+
+_NEEDS_ADDRESS = "bad-address"
+
+
+def guards(board: Board) -> Iterator[Finding]:
+    """Call a function that ends by each cause, and after it one that returns."""
+    for cause, reason in board.spec.guard.missing.items():
+        yield Finding(f"guard: {cause}", UNSUPPORTED, reason)
+    for cause in board.spec.guard.catches:
+        finding = _guard(board, cause)
+        yield finding
+        if board.session.is_closed:
+            return
+
+
+def _guard(board: Board, cause: str) -> Finding:
+    subject, name = f"guard: {cause}", f"proof_{cause.replace('-', '_')}"
+    if name not in board.functions:
+        return Finding(subject, SKIPPED, f"the firmware has no {name}")
+    arguments = (board.spec.doctor.nowhere,) if cause == _NEEDS_ADDRESS else ()
+    try:
+        board.functions[name](*arguments)
+        return Finding(subject, FAILED, f"{name} returned")
+    except DeviceFaultError as error:
+        seen, found = error.message, error.cause
+    except DeviceTimeoutError as error:
+        seen, found = error.message, "time-out"
+    except BoardprofError as error:
+        return Finding(subject, FAILED, f"{name}: {error.message}")
+    if found != cause:
+        return Finding(subject, FAILED, f"{name} ended by {found}: {seen}")
+    with suppress(BoardprofError):
+        board.functions[_ROUNDS](3)
+        return Finding(subject, OK, seen)
+    return Finding(subject, FAILED, f"after {name}, the board does not answer")
+
+
+# -- the proof ------------------------------------------------------------------------------------
+
+
+VERSION = 1
+_HASH = "sha256"
+_PRIVATE = re.compile(
+    r"\b(?!https?:)[a-z][a-z0-9+.-]*://(?!USER@HOST)\S+"  # a port
+    r"|/(?:dev|home|root|tmp|Users|private)/\S+|[A-Za-z]:\\\S+"
+)
+
+
+def proof_of(
+    spec: BoardSpec, device: Device, findings: Sequence[Finding], link: LinkReport | None
+) -> dict[str, Any]:
+    """Return what was proved, with its hash; ``link`` is the test of the line, if there was one.
+
+    It names no path, serial number, address or user, so its owner can send it in. The hash shows
+    that nobody has changed it by mistake; it does not prove who made it.
+    """
+    cable = None if link is None else link_facts(link)
+    if cable is not None:
+        del cable["port"]
+    facts = {
+        "boardprof_proof": VERSION,
+        "board": device.name,
+        "summary": spec.summary,
+        "kind": "emulated" if device.is_emulator else "real",
+        "boardprof": __version__,
+        "agent": device.agent_version,
+        "build": device.build_id,
+        "flags": list(device.cflags),
+        "clock": device.clock_kind,
+        "sources": sorted(
+            {counter.source for counter in device.counters if not counter.unsupported}
+        ),
+        "host": {"system": platform.system(), "python": platform.python_version()},
+        "cable": cable,
+        "findings": proof_facts(findings)["findings"],
+    }
+    facts = _without_private(facts)
+    return {**facts, _HASH: content_hash(facts)}
+
+
+def content_hash(facts: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of all facts but the hash itself, as JSON with sorted keys."""
+    content = {name: value for name, value in facts.items() if name != _HASH}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_proof(facts: Mapping[str, Any], name: str) -> None:
+    """Refuse a file that is not what `proof_of` has made."""
+    if facts.get("boardprof_proof") != VERSION:
+        raise UsageError(f"{name} is not a proof of a board.", hint="boardprof doctor --report DIR")
+    if facts.get(_HASH) != content_hash(facts):
+        raise UsageError(
+            f"{name} was changed after it was made: its hash is another one.",
+            hint="make it again with boardprof doctor --report DIR",
+        )
+
+
+def _without_private(value: Any) -> Any:
+    if isinstance(value, str):
+        return _PRIVATE.sub("(left out)", value)
+    if isinstance(value, Mapping):
+        return {key: _without_private(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_private(each) for each in value]
+    return value
+
+
+# -- what Linux on a board does to numbers --------------------------------------------------------
+
+
+READER = "proof_file"
+"""The function on the board that reads a file (``device_runtime_c/proof/posix``)."""
+
+_FEW, _MOST = 2048, 131072
+"""Bytes of a file that are read at first, and at most."""
+
+_WATCHED_S = 0.5
+_QUIET_HZ = 20
+"""Interrupts a second of a core without a periodic tick (Linux's NO_HZ_FULL leaves one)."""
+
+_CPUFREQ = "/sys/devices/system/cpu/cpu{}/cpufreq/"
+
+
+def linux_findings(board: Board) -> Iterator[Finding]:
+    """Yield what speaks for and against quiet numbers; nothing here makes a number wrong."""
+    cores = _cores(_line(board, "/proc/self/status", r"Cpus_allowed_list:\s*(\S+)"))
+    yield _frequency(board, min(cores, default=0))
+    yield _core(board, cores)
+    yield _interrupts(board, cores)
+    yield _permission(board)
+
+
+def _frequency(board: Board, core: int) -> Finding:
+    folder = _CPUFREQ.format(core)
+    governor = _read(board, folder + "scaling_governor")
+    if governor is None:
+        return Finding("frequency", SKIPPED, "Linux does not scale it, or does not tell how")
+    low, high = (_read(board, f"{folder}scaling_{end}_freq") or "?" for end in ("min", "max"))
+    if governor == "performance" or low == high:
+        return Finding("frequency", OK, f"governor {governor}, {_mhz(high)}")
+    return Finding(
+        "frequency",
+        SKIPPED,
+        f"governor {governor}: it varies from {_mhz(low)} to {_mhz(high)}. Try: echo performance | "
+        f"sudo tee {folder}scaling_governor",
+    )
+
+
+def _mhz(khz: str) -> str:
+    return f"{int(khz) // 1000:,} MHz" if khz.isdigit() else "an unknown rate"
+
+
+def _core(board: Board, cores: set[int]) -> Finding:
+    isolated = _cores(_read(board, "/sys/devices/system/cpu/isolated") or "")
+    if len(cores) == 1 and cores <= isolated:
+        return Finding("core", OK, f"{min(cores)}, which no other program uses")
+    if len(cores) == 1:
+        return Finding(
+            "core",
+            SKIPPED,
+            f"always {min(cores)}, but other programs may run on it. Try: isolcpus={min(cores)} in "
+            "the kernel's command line",
+        )
+    last = max(cores, default=0)
+    return Finding(
+        "core",
+        SKIPPED,
+        f"one of {len(cores)}: Linux may move the agent. Try: -p 'ssh://USER@HOST?run=taskset -c "
+        f"{last}'",
+    )
+
+
+def _interrupts(board: Board, cores: set[int]) -> Finding:
+    begin_s = time.monotonic()
+    before = _interrupts_so_far(board)
+    time.sleep(_WATCHED_S)
+    after = _interrupts_so_far(board)
+    took_s = time.monotonic() - begin_s
+    rates = [(after[core] - before[core]) / took_s for core in cores & before.keys() & after.keys()]
+    if not rates:
+        return Finding("interrupts", SKIPPED, "/proc/interrupts does not tell")
+    text = f"{max(rates):,.0f} a second on the agent's busiest core"
+    if max(rates) <= _QUIET_HZ:
+        return Finding("interrupts", OK, text)
+    return Finding(
+        "interrupts",
+        SKIPPED,
+        f"{text}: each adds to the time of a sample, not to instructions in user mode",
+    )
+
+
+def _interrupts_so_far(board: Board) -> dict[int, int]:
+    head, *lines = (_read(board, "/proc/interrupts") or "").splitlines() or [""]
+    counts = dict.fromkeys(map(int, re.findall(r"CPU(\d+)", head)), 0)
+    for line in lines:
+        columns = line.split()[1 : len(counts) + 1]
+        for core, column in zip(counts, columns, strict=False):
+            counts[core] += int(column) if column.isdigit() else 0
+    return counts
+
+
+def _permission(board: Board) -> Finding:
+    level = _read(board, "/proc/sys/kernel/perf_event_paranoid")
+    user = _line(board, "/proc/self/status", r"Uid:\s*\d+\s+(\d+)")
+    if level is None:
+        return Finding("perf", SKIPPED, "this kernel has no perf_event_open")
+    if user == "0" or int(level) <= 1:
+        return Finding("perf", OK, "may count in user mode and in the kernel")
+    if int(level) == 2:
+        return Finding("perf", OK, "may count in user mode (perf_event_paranoid is 2)")
+    return Finding(
+        "perf",
+        SKIPPED,
+        f"may count nothing: perf_event_paranoid is {level}. Try: sudo sysctl "
+        "kernel.perf_event_paranoid=2",
+    )
+
+
+def _cores(text: str) -> set[int]:
+    """Return the cores of a list such as ``0-2,5`` (cpuset(7), "List format")."""
+    found: set[int] = set()
+    for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def _line(board: Board, file: str, pattern: str) -> str:
+    found = re.search(pattern, _read(board, file) or "")
+    return found[1] if found else ""
+
+
+def _read(board: Board, file: str) -> str | None:
+    import numpy as np  # here: it takes a while, and few boards have files
+
+    size = _FEW
+    while True:
+        text = np.zeros(size, np.uint8)
+        length: Any = board.functions[READER](file, text, size)
+        if length < size or size >= _MOST:
+            return None if length < 0 else bytes(text[:length]).decode(errors="replace").strip()
+        size *= 8  # the whole array goes over the line

@@ -281,37 +281,30 @@ def counts(board: Board, function: str) -> Iterator[Finding]:
                     told.add(finding.subject)
                     yield finding
             return
-        except DecodeError as error:
-            names = [c.name for c in _counters(board) if error.path.startswith(f"{c.name}.")]
-            if not names or names[0] in broken:  # its blob is decoded even without it
-                yield Finding(
-                    "counters", FAILED, f"the remaining checks were not possible: {error.message}"
-                )
+        except (DecodeError, DeviceCounterError) as error:
+            found = {n: text for n, text in _broken_by(board, error).items() if n not in broken}
+            if not found:
+                text = f"the remaining checks were not possible: {error.message}"
+                yield Finding("counters", FAILED, text)
                 return
-            broken.add(names[0])
-            told.add(names[0])
-            yield Finding(names[0], FAILED, f"{error.message}: {_NO_COUNTER}", is_counter=True)
-        except DeviceCounterError as error:
-            changed = [
-                counter
-                for collector in board.dictionary.collectors
-                if collector.schema_id == error.schema_id
-                for counter in collector.counters
-                if counter.name not in broken
-            ]
-            if not changed:
-                yield Finding(
-                    "counters", FAILED, f"the remaining checks were not possible: {error.message}"
-                )
-                return
-            for counter in changed:
-                broken.add(counter.name)
-                told.add(counter.name)
-                text = (
-                    f"{counter.source} stepped back within the window, or did not go as far as a "
-                    f"second clock: {_NO_COUNTER}, or its declared frequency is wrong"
-                )
-                yield Finding(counter.name, FAILED, text, is_counter=True)
+            broken |= found.keys()
+            told |= found.keys()
+            for name, text in found.items():
+                yield Finding(name, FAILED, text, is_counter=True)
+
+
+def _broken_by(board: Board, error: DecodeError | DeviceCounterError) -> dict[str, str]:
+    """Return the counters that an error shows to be broken, and how."""
+    if isinstance(error, DecodeError):
+        names = [c.name for c in _counters(board) if error.path.startswith(f"{c.name}.")]
+        return {name: f"{error.message}: {_NO_COUNTER}" for name in names[:1]}
+    return {
+        counter.name: f"{counter.source} stepped back within the window, or did not go as far as a "
+        f"second clock: {_NO_COUNTER}, or its declared frequency is wrong"
+        for collector in board.dictionary.collectors
+        if collector.schema_id == error.schema_id
+        for counter in collector.counters
+    }
 
 
 def _counts(board: Board, function: str, broken: Collection[str]) -> Iterator[Finding]:

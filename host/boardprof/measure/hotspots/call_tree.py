@@ -11,6 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from boardprof.base.errors import DecodeError, Location
 from boardprof.results.report.profile import (
+    CALL,
+    OTHER,
+    Cost,
     Frame,
     Instruction,
     Node,
@@ -21,14 +24,8 @@ from boardprof.results.report.profile import (
 )
 from boardprof.target.elf.addresses import CodeRange, SymbolTable, demangled, frames_at
 
-CALL, INTERRUPTS, OTHER = 0, 1, 2
-"""Paths of the call itself, of all handlers, and of what is beyond the limit of paths."""
-
 ELSEWHERE = 1 << 60
 """From here on are addresses that stand for functions, where code has none in the image."""
-
-Cost = tuple[int, ...]
-"""A figure for each column, instructions first."""
 
 _LONGEST_SOURCE = 1_000_000
 """Bytes of a file whose text is kept."""

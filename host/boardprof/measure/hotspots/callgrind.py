@@ -15,16 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from boardprof.base.errors import DecodeError, MissingToolError
-from boardprof.measure.hotspots.call_tree import (
-    CALL,
-    ELSEWHERE,
-    INTERRUPTS,
-    OTHER,
-    CallEdge,
-    CallPath,
-    CallTree,
-    Cost,
-)
+from boardprof.measure.hotspots.call_tree import ELSEWHERE, CallEdge, CallPath, CallTree
+from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Cost
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.addresses import CodeRange, SymbolTable
 

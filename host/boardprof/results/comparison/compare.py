@@ -39,8 +39,7 @@ from boardprof.results.comparison.compatibility import (
     side_of,
     why_not,
 )
-from boardprof.results.comparison.difference import difference
-from boardprof.results.comparison.outputs import compare_outputs
+from boardprof.results.comparison.difference import compare_outputs, difference
 from boardprof.results.comparison.profile_difference import (
     ProfileDifference,
     profile_difference,

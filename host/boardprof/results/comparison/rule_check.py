@@ -267,7 +267,7 @@ def _rows_of(rule: Rule, rows: Sequence[Difference], gaps: Sequence[Gap]) -> lis
     found = [i for i, row in enumerate(rows) if chosen & {*_names(row)}]
     if not found and not gaps:
         raise UnknownNameError("metric", rule.metric, metrics, where=f"for the rule {rule.text!r}")
-    with_points = [i for i in found if _has_points(rows[i])]
+    with_points = [i for i in found if rows[i].kind is Percent or _may_have_points(rows[i].metric)]
     if rule.is_glob and rule.unit == "pp" and (with_points or gaps):
         return with_points
     if rule.unit == "pp" and with_points != found:
@@ -278,10 +278,6 @@ def _rows_of(rule: Rule, rows: Sequence[Difference], gaps: Sequence[Gap]) -> lis
             hint="% of the old value, or no unit",
         )
     return found
-
-
-def _has_points(row: Difference) -> bool:
-    return row.kind is Percent or _may_have_points(row.metric)
 
 
 def _may_have_points(metric: str) -> bool:

@@ -20,9 +20,8 @@ from boardprof.results.history.lookup import parse_reference
 from boardprof.results.history.run import LAST, HistoryError, NothingKeptError, Run
 from boardprof.results.history.sqlite import may_exist
 from boardprof.results.history.store import History
-from boardprof.results.probes import is_probe_run
 from boardprof.results.report.report import Report
-from boardprof.results.report.report_file import read_report
+from boardprof.results.report.report_file import is_probe_run, read_report
 
 _VARIABLE = "BOARDPROF_HISTORY"
 

@@ -17,7 +17,7 @@ from boardprof.base.errors import DecodeError, UsageError
 from boardprof.base.metrics import Count, raw_of
 from boardprof.results.probes.core_events import WRAP, Ints
 from boardprof.results.probes.run import ProbeRun, Slot, Task, doubts_of, read_run
-from boardprof.results.probes.timeline import UNKNOWN_TASK, Passes, Timeline
+from boardprof.results.probes.timeline import UNKNOWN_TASK, Timeline
 from boardprof.results.record import Device, Record, SampleRecord
 from boardprof.results.report.assemble import assemble, rows_of
 from boardprof.results.report.calls import (
@@ -163,7 +163,7 @@ class Intervals:
                 tasks[task] = tasks.get(task, 0) + time
             interrupts += line.interrupt_ticks()
             dropped += line.dropped
-            self._task[core] = _last_task(line)
+            self._task[core] = int(line.task[-1]) if len(line.events) else line.task_before
             told = line.events.dropped - line.untold
             self._told[core] = self._told.get(core, 0) + told
         return Interval(ticks, ranges, tasks, interrupts, dropped, run.tasks)
@@ -179,10 +179,6 @@ class Intervals:
                 name = run.names.by_number[slot.number].text
                 found.append(RangeShare(name, passes, total - passes * run.costs.slot))
         return found
-
-
-def _last_task(line: Timeline) -> int:
-    return int(line.task[-1]) if len(line.events) else line.task_before
 
 
 def is_known(tasks: Mapping[int, int]) -> bool:
@@ -203,9 +199,9 @@ _PASS = struct.Struct("<QQQB")
 # with nothing in it. Ranges that only have statistics have one sample, of all passes together.
 
 
-def report_of(run: ProbeRun, file: str = "") -> Report:
-    """Return the Report of a run's ranges; errors name the file that it was read from."""
-    return _report(run, [*run.timelines().values()], file)
+def report_of(run: ProbeRun) -> Report:
+    """Return the Report of a run's ranges."""
+    return _report(run, [*run.timelines().values()], f"The recording of {run.facts.board}")
 
 
 def report_of_file(file: str) -> Report:
@@ -216,17 +212,17 @@ def report_of_file(file: str) -> Report:
     return _report(run, timelines, file)
 
 
-def _report(run: ProbeRun, timelines: list[Timeline], file: str) -> Report:
-    """Return the Report of a run's timelines, which are used up."""
+def _report(run: ProbeRun, timelines: list[Timeline], what: str) -> Report:
+    """Return the Report of a run's timelines, which are used up; ``what`` it is, for errors."""
     doubts = " ".join(doubts_of(run, timelines))
-    passes = [_columns_of(line.ranges) for line in timelines]
+    ranges = (line.ranges for line in timelines)
+    passes = [_Columns(each.number, each.begin, each.end, each.net) for each in ranges]
     timelines.clear()  # they take more memory than the passes
     found = list(_measurements(run, passes))
     if not found:
         hint = "put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record"
         if any(slot.lost for slot in run.slots):
             hint = "record events: statistics do not count passes that overlap"
-        what = file or f"The recording of {run.facts.board}"
         raise UsageError(f"{what} has no complete pass of a range.", hint=hint)
     report = _with_all_passes(run, assemble([each.measurement for each in found]), found)
     if doubts:
@@ -253,10 +249,6 @@ class _Columns(NamedTuple):
     begin: Ints
     end: Ints
     net: Ints
-
-
-def _columns_of(passes: Passes) -> _Columns:
-    return _Columns(passes.number, passes.begin, passes.end, passes.net)
 
 
 def _measurements(run: ProbeRun, passes: Sequence[_Columns]) -> Iterator[_Range]:

@@ -158,7 +158,7 @@ class ProbeRun:
                 hint=f"give the image that runs on the board ({option('--image')})",
             )
         known = tasks or {}
-        is_shared = self._counts_ticks
+        is_shared = self.clock.unit == "ticks"  # the board's counter, which all cores share
         clocks = dict.fromkeys(cores, CoreClock()) if is_shared else related_clocks(cores)
         ends = [each.end for core, each in cores.items() if each.has_own_end]
         found = {}
@@ -189,11 +189,6 @@ class ProbeRun:
     def _longest(self) -> int:
         """The most ticks that are still less than 2^63 as ns."""
         return 9_000_000_000 * self.clock.hz if self.clock.hz else 1 << 62
-
-    @property
-    def _counts_ticks(self) -> bool:
-        """Whether the trace clock is the board's counter of ticks, which all cores share."""
-        return self.clock.unit == "ticks"
 
     def merged(self) -> MergedEvents:
         """Return the events of all cores in the order in which they happened.

@@ -122,7 +122,9 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     lines |= _argument_lines(device, measurements)
     if interrupts := _interrupts_line(measurements):
         lines[f"{device.name} interrupts"] = interrupts
-    lines[f"{device.name} perturbation"] = _perturbation_line(measurements)
+    lines[f"{device.name} perturbation"] = perturbation_text(
+        [share for m in measurements for share in m.perturbations if share is not None]
+    )
     lines |= _pass_lines(device, measurements)
     flags = sorted({f for m in measurements for f in _warnings(m)})
     if flags:
@@ -208,12 +210,6 @@ def _interrupts_line(measurements: Sequence[Measurement]) -> str:
         return ""
     ends = " to ".join(f"{n:,}" for n in dict.fromkeys((min(counts), max(counts))))
     return f"{ends} in a sample, left out of its counts"
-
-
-def _perturbation_line(measurements: Sequence[Measurement]) -> str:
-    return perturbation_text(
-        [share for m in measurements for share in m.perturbations if share is not None]
-    )
 
 
 def perturbation_text(shares: Sequence[float]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files with Reports: JSON, or baselines."""
+"""Files with Reports: JSON, baselines, or runs of probes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from boardprof.base.errors import ReportFileError, UsageError
-from boardprof.base.files import check_is_file, read_file, write_bytes
+from boardprof.base.files import check_is_file, open_file, read_file, write_bytes
 from boardprof.results.report.report import Report
 
 _OR_RUN = "`boardprof history` lists the runs that were kept"
 
 _BY_RUN: Final = "a file written by `boardprof run --json FILE`"
+
+_MAGIC_OF_A_PROBE_RUN = b"PK\x03\x04"
 
 
 def check_report_file(file: str) -> None:
@@ -69,3 +71,12 @@ def read_report(file: str) -> Report:
         return Report.from_json(text)
     except ReportFileError as error:
         raise ReportFileError(f"{file}: {error.message}", hint=error.hint or _BY_RUN) from error
+
+
+def is_probe_run(file: str) -> bool:
+    """Return whether a file may hold a run of probes; False also if it cannot be read."""
+    try:
+        with open_file(file) as opened:
+            return opened.read(len(_MAGIC_OF_A_PROBE_RUN)) == _MAGIC_OF_A_PROBE_RUN
+    except (OSError, ValueError):
+        return False

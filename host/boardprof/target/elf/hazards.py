@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from boardprof.target.elf.machine_code import halves_of, thumb_instructions
+
 MASKS: Final = "masks"
 """It masks interrupts for longer than a few instructions."""
 
@@ -34,7 +36,7 @@ def hazards(machine: str, code: bytes) -> frozenset[str]:
     if any(word in codes for word in words):
         found.add(SLEEPS)
     if machine == "EM_ARM":
-        thumb = list(_thumb(code))
+        thumb = list(thumb_instructions(code))
         if _stays_masked(map(_thumb_step, thumb)):
             found.add(MASKS)
         if _sets_systick(code, thumb):
@@ -73,12 +75,6 @@ def _stays_masked(steps: Iterator[str]) -> bool:
     return is_open
 
 
-def _thumb(code: bytes) -> Iterator[tuple[int, int]]:
-    halves = _halves(code)
-    for low in halves:
-        yield low, next(halves, 0) if low >> 11 in (0b11101, 0b11110, 0b11111) else 0
-
-
 def _thumb_step(instruction: tuple[int, int]) -> str:
     low, high = instruction
     if low & 0xFFEC == 0xB660:  # CPSIE, CPSID of i, f or both (DDI 0403, B5.2.1)
@@ -100,7 +96,7 @@ def _thumb_step(instruction: tuple[int, int]) -> str:
 
 
 def _avr(code: bytes) -> Iterator[tuple[int, int]]:
-    halves = _halves(code)
+    halves = halves_of(code)
     for low in halves:
         is_long = low & 0xFC0F == 0x9000 or low & 0xFE0C == 0x940C  # LDS, STS; JMP, CALL
         yield low, next(halves, 0) if is_long else 0
@@ -140,8 +136,3 @@ def _sets_systick(code: bytes, thumb: list[tuple[int, int]]) -> bool:
                 if store >> 11 == 0b01100 and store >> 3 & 7 == base and 4 <= store >> 6 & 31 <= 6:
                     return True
     return False
-
-
-def _halves(code: bytes) -> Iterator[int]:
-    for at in range(0, len(code) - 1, 2):
-        yield int.from_bytes(code[at : at + 2], "little")

@@ -29,7 +29,8 @@ def targets(machine: str, code: bytes, address: int, bits: int = 32) -> Iterator
         yield from _READERS[machine](code, address)
 
 
-def _halves(code: bytes) -> Iterator[int]:
+def halves_of(code: bytes) -> Iterator[int]:
+    """Yield the numbers of 16 bits in code."""
     for at in range(0, len(code) - 1, 2):
         yield int.from_bytes(code[at : at + 2], "little")
 
@@ -298,14 +299,14 @@ def moves_stack_by_variable(machine: str, code: bytes) -> bool:
         case "EM_X86_64":
             return _x86_64_moves(code)
         case "EM_ARM":
-            return _thumb_moves(list(_thumb(code)))
+            return _thumb_moves(list(thumb_instructions(code)))
         case "EM_AARCH64":
             return _aarch64_moves(_words(code))
         case "EM_RISCV":
             return _riscv_moves(code)
         case "EM_AVR":
             # OUT SPL, Rr (AVR Instruction Set Manual); a frame's end is in Y, r28.
-            return any(half & 0xFE0F == 0xBE0D and half >> 4 & 31 != 28 for half in _halves(code))
+            return any(half & 0xFE0F == 0xBE0D and half >> 4 & 31 != 28 for half in halves_of(code))
     return False
 
 
@@ -315,13 +316,13 @@ def calls_through_pointer(machine: str, code: bytes) -> bool:
         case "EM_X86_64" | "EM_386":
             return re.search(_X86_INDIRECT, code) is not None
         case "EM_ARM":
-            return any(map(_is_thumb_indirect, _thumb(code)))
+            return any(map(_is_thumb_indirect, thumb_instructions(code)))
         case "EM_AARCH64":  # BLR, BR
             return any(word & 0xFFDFFC1F == 0xD61F0000 for word in _words(code))
         case "EM_RISCV":
             return _riscv_calls(code)
         case "EM_AVR":  # IJMP, EIJMP, ICALL, EICALL
-            return any(half in (0x9409, 0x9419, 0x9509, 0x9519) for half in _halves(code))
+            return any(half in (0x9409, 0x9419, 0x9509, 0x9519) for half in halves_of(code))
     return False
 
 
@@ -356,9 +357,9 @@ def _x86_branches_to(code: bytes, targets: range) -> bool:
     return False
 
 
-def _thumb(code: bytes) -> Iterator[tuple[int, int]]:
+def thumb_instructions(code: bytes) -> Iterator[tuple[int, int]]:
     """Yield the two halves of each instruction; the second is 0 if it has only one."""
-    halves = _halves(code)
+    halves = halves_of(code)
     for low in halves:
         yield low, next(halves, 0) if low >> 11 in (0b11101, 0b11110, 0b11111) else 0
 

@@ -507,9 +507,9 @@ def _write_proof(
     import json
 
     from boardprof.base.files import unwritable
+    from boardprof.measure.doctor.check_board import proof_of
     from boardprof.measure.doctor.link_test import try_link
-    from boardprof.measure.doctor.proof import proof_of
-    from boardprof.show.proof_page import render_proof
+    from boardprof.show.html import render_proof
 
     link = None if connection.port is None else try_link(board.spec, connection)
     facts = proof_of(board.spec, board.device, findings, link)

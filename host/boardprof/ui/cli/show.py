@@ -179,8 +179,7 @@ def export(
     memory       TRACE only: memory that was taken and given back, by call site
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.results.history.report_lookup import find_run
-    from boardprof.results.probes import is_probe_run
-    from boardprof.results.report.report_file import check_report_file
+    from boardprof.results.report.report_file import check_report_file, is_probe_run
     from boardprof.show.exporters import (
         FOLDERS,
         exported,

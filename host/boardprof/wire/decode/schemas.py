@@ -10,19 +10,23 @@ the cost of a return on its core. A package provides a `Layout` through the entr
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from boardprof.base.errors import LayoutMismatchError, UsageError
 from boardprof.base.packages import entries, load_plugins
-from boardprof.wire.decode.dictionary import CollectorInfo
+from boardprof.wire.decode.dictionary import CollectorInfo, Dictionary
+from boardprof.wire.decode.samples import Layouts
+from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
 from boardprof_protocol.trace import PASSES
 
 if TYPE_CHECKING:
     from boardprof.wire.decode.samples import Layouts
+
 
 _SCHEMA_FILE = "schema.py"
 
@@ -108,19 +112,72 @@ def _layout(found: object) -> Layout:
 def board_layouts(folder: Path) -> tuple[Layout, ...]:
     """Return the layouts of the board's own schema.py; empty if it has no such file."""
     path = folder / _SCHEMA_FILE
-    if not path.is_file():
-        return ()
-    spec = importlib.util.spec_from_file_location(f"boardprof_schema_{folder.name}", path)
+    return layouts_in(path) if path.is_file() else ()
+
+
+def layouts_in(path: Path) -> tuple[Layout, ...]:
+    """Execute a Python file and return its ``LAYOUT`` (one) or ``LAYOUTS`` (several)."""
+    spec = importlib.util.spec_from_file_location(f"boardprof_schema_{path.parent.name}", path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path} cannot be loaded.")
+        raise UsageError(f"{path} is not a Python file.", hint="give a file such as schema.py")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        layouts = tuple(module.LAYOUTS)
-        if not all(isinstance(layout, Layout) for layout in layouts):
-            raise TypeError("LAYOUTS holds something that is not a Layout")
-    except Exception as error:
+        one = getattr(module, "LAYOUT", None)
+        found = (*([] if one is None else [one]), *getattr(module, "LAYOUTS", ()))
+        if not found or not all(isinstance(layout, Layout) for layout in found):
+            raise TypeError("it defines no Layouts")
+    except Exception as error:  # whatever the user's file raises
         raise UsageError(
-            f"{path} cannot be used: {error!r}.", hint="it must define LAYOUTS, Layouts in a list"
+            f"{path} cannot be used: {error!r}.",
+            hint="it must define LAYOUT (a boardprof_protocol.layout.Layout) or LAYOUTS (several "
+            "of them)",
         ) from error
-    return layouts
+    return found
+
+
+# -- instructions from the clock of a QEMU with -icount shift=N ------------------------------------
+
+
+INSTRUCTIONS: Final = "instructions"
+_CLOCK: Final = "ticks"
+_LEAST_TICKS: Final = 2.5
+"""A reading leaves out a part of a tick, so the difference of two is off by less than a tick. That
+is less than half an instruction, so the nearest whole number of instructions is the right one."""
+
+
+def with_instructions(dictionary: Dictionary, instruction_ns: int) -> Dictionary:
+    """Return a dictionary whose clock also counts instructions, if its ticks are short enough.
+
+    ``instruction_ns``: what each instruction takes; 0 if that is not known.
+    """
+    if any(each.name == INSTRUCTIONS for c in dictionary.collectors for each in c.counters):
+        return dictionary
+    collectors = tuple(_also_counting(each, instruction_ns) for each in dictionary.collectors)
+    return replace(dictionary, collectors=collectors)
+
+
+def _also_counting(collector: CollectorInfo, instruction_ns: int) -> CollectorInfo:
+    if [each.name for each in collector.counters] != [_CLOCK]:
+        return collector
+    [clock] = collector.counters
+    ticks = clock.hz * instruction_ns / 1e9
+    if clock.status is not CounterStatus.OK or ticks < _LEAST_TICKS:
+        return collector
+    source = f"{clock.source} in QEMU, {ticks:.7g} ticks each"
+    found = replace(clock, name=INSTRUCTIONS, source=source, hz=0, instruction_ns=instruction_ns)
+    return replace(collector, counters=(clock, found))
+
+
+def counting_layouts(collectors: Iterable[CollectorInfo], layouts: Layouts) -> Mapping[int, Layout]:
+    """Return layouts that have a meaning for instructions where `with_instructions` added them."""
+    found = dict(layouts)
+    for each in collectors:
+        layout = layouts.get(each.schema_id)
+        is_counted = any(counter.instruction_ns for counter in each.counters)
+        if layout is not None and is_counted and len(layout.counters) == 1:
+            [clock] = layout.counters
+            # The empty function's own return is one instruction.
+            meaning = replace(clock, name=INSTRUCTIONS, unit="count", own_return=1)
+            found[each.schema_id] = replace(layout, counters=(clock, meaning))
+    return found

@@ -3,7 +3,7 @@
 
 from alembic import context
 
-from boardprof.results.history.postgres.runs import SCHEMA
+from boardprof.results.history.postgres.server import SCHEMA
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""A team's history in a PostgreSQL database; it needs the extra ``boardprof[postgres]``."""

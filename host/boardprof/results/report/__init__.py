@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The Report, and how measurements become its rows: from raw to net values."""
