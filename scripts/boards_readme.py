@@ -92,8 +92,9 @@ def _runs(spec: BoardSpec) -> str:
     launch = spec.launch
     if launch.kind == "library":
         return "in the host's process"
+    is_linux = spec.build.arch == "posix"
     if launch.kind == "serial":
-        return f"at a port, {launch.baud:,} baud"
+        return "through ssh or at a TCP port" if is_linux else f"at a port, {launch.baud:,} baud"
     if launch.simulator is not None:
         how = "a simulator that is built at the first start"
     elif launch.listen == "board":
@@ -102,7 +103,7 @@ def _runs(spec: BoardSpec) -> str:
         how = f"`{launch.command[0]}`"
     if spec.port is None:
         return how
-    if spec.build.arch == "posix":
+    if is_linux:
         return f"{how}; real board through ssh or at a TCP port"
     return f"{how}; real board at a port, {spec.port.baud:,} baud"
 

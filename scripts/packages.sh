@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing, or prints their list and stops.
 # usage: PYTHON=... scripts/packages.sh demo|check|test, in the checkout's folder
-# LINUX_GUEST=0 in the environment leaves out the kernel that the board linux-arm64 boots in QEMU.
+# LINUX_GUEST=0 in the environment leaves out the kernels that linux-arm64 and linux-armhf boot in QEMU.
 set -eu
 
 MISSING=7 # exit code: something must be installed first
@@ -27,6 +27,8 @@ libstdc++-arm-none-eabi-dev:cstddef
 picolibc-riscv64-unknown-elf:picolibc
 $aarch64:aarch64-linux-gnu-gcc
 $aarch64cxx:aarch64-linux-gnu-g++
+gcc-arm-linux-gnueabihf:arm-linux-gnueabihf-gcc
+gcc-riscv64-linux-gnu:riscv64-linux-gnu-gcc
 picolibc-aarch64-linux-gnu:picolibc-aarch64
 gcc-avr:avr-gcc
 avr-libc:avr/io.h
@@ -57,11 +59,14 @@ libclang-rt-dev:libfuzzer
 spin:spin
 valgrind:callgrind_annotate"
 
-# apt knows the release in its name; before apt has any lists, apt-get takes the pattern.
-guest=$(apt-cache pkgnames debian-installer- 2>/dev/null |
-    grep -x 'debian-installer-[0-9]*-netboot-arm64' | sort -V | tail -n 1)
+# apt knows the release in the names; before apt has any lists, apt-get takes the pattern.
+kernels=$(for arch in arm64 armhf; do
+    found=$(apt-cache pkgnames debian-installer- 2>/dev/null |
+        grep -x "debian-installer-[0-9]*-netboot-$arch" | sort -V | tail -n 1)
+    echo "${found:-debian-installer-*-netboot-$arch}:linux-$arch"
+done)
 [ "${LINUX_GUEST:-1}" = 0 ] || test="$test
-${guest:-debian-installer-*-netboot-arm64}:linux-guest"
+$kernels"
 
 # usage: links HEADER COMPILER [FLAG]...
 links() {
@@ -96,8 +101,9 @@ works() {
     initdb) # Debian keeps it off PATH
         command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ;;
     sshd) command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] ;; # /usr/sbin may not be on PATH
-    linux-guest) ls /usr/lib/debian-installer/images/*/arm64/text/debian-installer/arm64/linux \
-        >/dev/null 2>&1 ;;
+    linux-arm64 | linux-armhf) # their kernels: linux and vmlinuz
+        ls /usr/lib/debian-installer/images/*/"${1#linux-}"/text/debian-installer/"${1#linux-}"/*linu[xz] \
+            >/dev/null 2>&1 ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }
@@ -158,7 +164,7 @@ mkdir -p build
 : >"$LOG"
 echo "Installing Debian packages: $(packages "$lacking") (log: $LOG) ..."
 case $lacking in
-*:linux-guest*) echo "One is large, 127 MB: the Linux kernel of linux-arm64. LINUX_GUEST=0 leaves it out." ;;
+*-netboot-*) echo "Two are large: Linux for linux-arm64 (127 MB) and linux-armhf (33 MB). LINUX_GUEST=0 leaves them out." ;;
 esac
 # shellcheck disable=SC2046 # the packages are words
 if ! { apt update || :; apt install --no-install-recommends $(packages "$lacking"); }; then

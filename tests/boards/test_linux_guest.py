@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""linux-arm64 in a virtual machine, whose PMU counts: perf_event_open(2) against known work.
+"""Linux in a virtual machine, whose PMU counts: perf_event_open(2) against known work.
 
-The tests share one boot. QEMU's Cortex-A57 has six counters beside that of cycles, and knows the
-events SW_INCR, INST_RETIRED and CPU_CYCLES (target/arm/helper.c). No other machine of these tests
-has hardware counters.
+The tests of a board share one boot. QEMU's Cortex-A57 and Cortex-A15 have six counters beside that
+of cycles, and know the events SW_INCR, INST_RETIRED and CPU_CYCLES (target/arm/helper.c). No other
+machine of these tests has hardware counters.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import BoardError, UsageError
+from boardprof.base.errors import BoardError, DeviceFaultError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.compat.tvm_profiler.function import profile_function
 from boardprof.compat.tvm_profiler.host_collectors import PAPIMetricCollector
@@ -24,6 +25,7 @@ from boardprof.results.report.report import Report
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import WORKLOADS, available
 from tests.boards.linux_slots import EVENTS_C, Slots
+from tests.boards.witness import Witness, witness
 from tests.firmware import build
 
 OK, ABSENT, REFUSED = CounterStatus.OK, CounterStatus.ABSENT, CounterStatus.REFUSED
@@ -41,6 +43,17 @@ def guest() -> Iterator[Board]:
     firmware = build(spec, [EVENTS_C, GUEST_C, WORKLOADS, *proof])
     with firmware.open() as connected:
         yield connected
+
+
+@pytest.fixture(scope="module")
+def guest_of_32_bits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Witness]:
+    """One whose QEMU counts for itself, by a plugin that owes nothing to the code under test."""
+    folder = tmp_path_factory.mktemp("armhf")
+    shutil.copytree(WORKLOADS, folder / "c")
+    shutil.copy(GUEST_C, folder / "c")
+    found = witness(available("linux-armhf"), folder, folder / "c")
+    with found.board:
+        yield found
 
 
 @pytest.fixture
@@ -190,6 +203,40 @@ def test_papis_window_of_the_host_counts_at_least_the_function(guest: Board) -> 
     counted = collector.Stop(window)
     assert {str(name) for name in counted} == {"PAPI_TOT_INS", "perf::INSTRUCTIONS"}
     assert all(metric.value > HUNDRED_THOUSAND for metric in counted.values())  # type: ignore[union-attr]
+
+
+def test_a_guest_of_32_bits_counts_what_qemu_executes(guest_of_32_bits: Witness) -> None:
+    board = guest_of_32_bits.board
+    assert board.functions.is_user() == 1
+    for name in ("hundred_thousand", *NAMES):
+        report = board.profile(name, warmup=1, repeat=3, metrics=["instructions"])
+        # QEMU also counts the kernel, if an interrupt has come.
+        executed = min(guest_of_32_bits.measured(name, 3))
+        assert counts(report) == [executed] * 3, name
+        assert name != "hundred_thousand" or executed == HUNDRED_THOUSAND
+
+
+def test_a_guest_of_32_bits_has_no_events_that_always_read_0(guest_of_32_bits: Witness) -> None:
+    """Its kernel lets each event of a real Cortex-A15 be selected, and QEMU counts none."""
+    board, why = guest_of_32_bits.board, "QEMU counts no such event, and Linux reads 0"
+    names = ("branches", "branch-misses:u", "L1-dcache-loads", "LLC-load-misses", "PAPI_BR_INS")
+    names += ("armv7_cortex_a15/st_retired/", "perf::CACHE-MISSES", "r1d")
+    for name in names:
+        with pytest.raises(UsageError, match=f"{name}: {why}"):
+            board.profile("hundred_thousand", metrics=[name])
+    of_pmu = "armv7_cortex_a15/inst_retired/"
+    report = board.profile("hundred_thousand", repeat=1, metrics=[of_pmu])
+    assert counts(report, of_pmu) == [HUNDRED_THOUSAND]
+
+
+def test_a_division_by_zero_in_a_function_of_libgcc_ends_the_call(
+    guest_of_32_bits: Witness,
+) -> None:
+    divides = guest_of_32_bits.board.functions.divides
+    with pytest.raises(DeviceFaultError) as caught:
+        divides(0)
+    assert caught.value.cause == "divide"
+    assert divides(5) == 2
 
 
 def test_an_image_of_an_agent_that_ends_at_once_is_an_error_with_what_linux_printed(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import hmac
 import os
 import resource
 import select
@@ -36,7 +37,7 @@ from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import HELLO, WELCOME
 from tests.cli.command import boardprof, ended, offspring, wait_until
 from tests.firmware import build
-from tests.link.peers import altered_board, peer, running_agent, unprivileged
+from tests.link.peers import peer, running_agent, unprivileged
 from tests.support import (
     AGENT,
     WARNINGS,
@@ -93,10 +94,10 @@ def test_a_record_that_is_not_authentic_is_refused(vector: dict[str, Any]) -> No
 
 @pytest.fixture(scope="module")
 def c(tmp_path_factory: pytest.TempPathFactory) -> tuple[FFI, Any]:
-    """The agent's bp_key.c with a key in it, as a library."""
+    """The agent's bp_key.c and bp_hmac.c as a library."""
     compiler = requires_compiler("gcc")
     folder = tmp_path_factory.mktemp("key")
-    sources = [AGENT / "arch/posix/bp_key.c", AGENT / "src/bp_le.c"]
+    sources = [AGENT / "arch/posix/bp_key.c", AGENT / "arch/posix/bp_hmac.c", AGENT / "src/bp_le.c"]
     includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'arch/posix'}"]
     library = folder / "key.so"
     run([compiler, *WARNINGS, "-shared", "-fPIC", *includes, *sources, "-o", library])
@@ -108,6 +109,8 @@ def c(tmp_path_factory: pytest.TempPathFactory) -> tuple[FFI, Any]:
         int bp_key_load(bp_key_t *key, const char *file);
         void bp_key_derive(const bp_key_t *key, const char *label, const uint8_t *nonces,
                            uint8_t *mac);
+        void bp_hmac(const uint8_t *key, size_t key_length, const uint8_t *data, size_t length,
+                     uint8_t *mac);
         size_t bp_seal_close(bp_seal_t *seal, uint8_t *buffer, size_t length);
         bool bp_seal_open(bp_seal_t *seal, uint8_t *buffer, size_t length);
         """
@@ -118,6 +121,18 @@ def c(tmp_path_factory: pytest.TempPathFactory) -> tuple[FFI, Any]:
     assert loaded.bp_key_load(key, str(key_file).encode()) == 0  # type: ignore[attr-defined]
     assert bytes(key.bytes[0 : key.length]) == KEY
     return ffi, loaded
+
+
+@pytest.mark.parametrize("key", [1, 63, 64, 65, 131, 1024])
+def test_the_agents_hmac_is_openssls_for_each_length_around_a_block(
+    c: tuple[FFI, Any], key: int
+) -> None:
+    ffi, library = c
+    mac = ffi.new("uint8_t[32]")
+    for length in (*range(130), 70_000):
+        secret, data = bytes(range(256)) * 4, bytes(range(251)) * 300
+        library.bp_hmac(secret[:key], key, data[:length], length, mac)
+        assert bytes(mac) == hmac.digest(secret[:key], data[:length], "sha256")
 
 
 @pytest.mark.parametrize("vector", named(DERIVED))
@@ -771,23 +786,6 @@ def test_beyond_loopback_an_agent_listens_with_a_key_only(tmp_path: Path) -> Non
     done = boardprof(*command, "--key-file", str(key))
     assert (done.code, done.out) == (3, "")
     assert f"cannot listen on '{NOWHERE}': Cannot assign requested address" in done.err
-
-
-def test_an_agent_that_was_built_without_keys_serves_this_machine_only(tmp_path: Path) -> None:
-    image = build(altered_board(tmp_path, "-DBP_POSIX_KEYS=0"), [HOSTS]).image
-    key = written(tmp_path / "key", KEY)
-    for options, code, message in (
-        (["--listen", NOWHERE], 2, "this agent was built without keys"),
-        (["--key-file", str(key)], 3, "is of no use: this agent was built without keys"),
-    ):
-        done = subprocess.run(
-            [str(image), *options], capture_output=True, text=True, timeout=10, check=False
-        )
-        assert (done.returncode, done.stdout) == (code, "")
-        assert message in done.stderr
-    spec = altered_board(tmp_path / "2", "-DBP_POSIX_KEYS=0")
-    with running_agent(HOSTS, spec=spec) as (_, port), connect("linux", port) as board:
-        assert board.functions.rest(0) == 0
 
 
 def test_an_agent_serves_ipv6_loopback(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boards through ssh, with a real ssh server on loopback and its own keys.
 
-The image of linux-arm64 runs there under QEMU's user emulation, as nothing else here can run it.
+The images for other machines run there under QEMU's user emulation, as nothing else here can run
+them. So do their agents that listen on TCP.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import socket
 import subprocess
 import time
@@ -18,15 +20,21 @@ from urllib.parse import quote
 
 import pytest
 
-from boardprof.base.errors import BoardError, UsageError
-from boardprof.measure.connect import build, connect
+from boardprof.base.errors import AuthenticationError, BoardError, UsageError
+from boardprof.measure.connect import Firmware, build, connect
 from boardprof.wire.transport.ssh import connect_ssh
 from tests.boards.conftest import available
 from tests.cli.command import boardprof
 from tests.support import requires_tool
 
 CRC32 = Path(__file__).parents[2] / "examples" / "workloads" / "crc32.c"
-EMULATED = f"run={quote('qemu-aarch64 -cpu cortex-a57')}"
+EMULATORS = {
+    "linux-arm64": "qemu-aarch64 -cpu cortex-a57",
+    "linux-armhf": "qemu-arm -cpu cortex-a15",
+    "linux-riscv64": "qemu-riscv64",
+}
+KEY = b"a key of at least sixteen bytes"
+NO_PERF = "this kernel has no perf_event_open"
 
 
 @dataclass(frozen=True)
@@ -97,20 +105,54 @@ def with_keys(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{server.folder / 'bin'}:{os.environ['PATH']}")
 
 
-def test_the_image_is_copied_started_and_removed(server: Server) -> None:
-    requires_tool("qemu-aarch64", "qemu-user")
-    available("linux-arm64")
-    firmware = build(CRC32, board="linux-arm64")
-    with firmware.open(f"{server.port}?{EMULATED}") as board:
+@pytest.fixture(scope="module", params=EMULATORS)
+def other(request: pytest.FixtureRequest) -> Firmware:
+    """An image for another machine with Linux."""
+    emulator = EMULATORS[request.param].partition(" ")[0]
+    requires_tool(emulator, "qemu-user")
+    available(request.param)
+    return build(CRC32, board=request.param)
+
+
+def test_the_image_is_copied_started_and_removed(server: Server, other: Firmware) -> None:
+    command = EMULATORS[other.board.name]
+    emulator = command.partition(" ")[0]
+    with other.open(f"{server.port}?run={quote(command)}") as board:
         assert list(server.temporary.iterdir()) == []
         assert board.device.clock_kind == "simulated"
-        assert board.device.clock_reason == "qemu-aarch64 runs at its port"
+        assert board.device.clock_reason == f"{emulator} runs at its port"
         lacking = {each.name: each.reason for each in board.metrics()}
-        assert lacking["cycles"] == "qemu-aarch64 has no cycle model"
-        assert lacking["instructions"] is not None
+        assert lacking["cycles"] == f"{emulator} has no cycle model"
+        assert lacking["instructions"] == NO_PERF
         board.functions.crc32()
-        with pytest.raises(UsageError, match="does not support cycles: qemu-aarch64 has no cycle"):
+        with pytest.raises(UsageError, match=f"does not support cycles: {emulator} has no cycle"):
             board.profile("crc32", metrics=["cycles"])
+        with pytest.raises(UsageError, match=f"does not count instructions: perf: {NO_PERF}"):
+            board.profile("crc32", metrics=["instructions"])
+
+
+def test_an_agent_that_already_runs_on_another_machine_asks_for_the_key(
+    other: Firmware, tmp_path: Path
+) -> None:
+    """A static program brings all that a key needs."""
+    keys = tmp_path / "key", tmp_path / "wrong"
+    for path, content in zip(keys, (KEY, KEY[::-1]), strict=True):
+        path.write_bytes(content)
+        path.chmod(0o600)
+    command = [*shlex.split(EMULATORS[other.board.name]), str(other.image)]
+    command += ["--listen", "127.0.0.1:0", "--key-file", str(keys[0])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as agent:
+        assert agent.stdout is not None
+        try:
+            port = agent.stdout.readline().removeprefix("listening on ").strip()
+            with other.open(port, key_file=keys[0]) as board:
+                assert board.functions.crc32() is None
+            with pytest.raises(AuthenticationError, match="key"):
+                other.open(port, key_file=keys[1])
+            with pytest.raises(AuthenticationError, match="key"):
+                other.open(port)
+        finally:
+            agent.kill()
 
 
 def test_the_program_of_this_machine_is_measured_through_ssh_pinned_to_a_core(

@@ -29,6 +29,7 @@ kind = "simulated"
 cycles = "the emulator has none"
 """
 DESK = '[port]\nbaud = 9600\nclock = "declared"\n[port.unsupported]\nsleep = "not on this one"\n'
+NOT_CAUGHT = 'misaligned = "no"\ndivide = "no"\n'
 SIMULATOR = """\
 [launch.simulator]
 sources = ["sim/*.c", "port.c"]
@@ -70,6 +71,27 @@ def test_an_error_names_the_line_of_the_key_or_of_its_table(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     assert refused(tmp_path, BOARD.replace(old, new, 1)).startswith(message)
+
+
+# -- what boards share ------------------------------------------------------------------------
+
+
+def test_a_board_has_what_its_base_says_and_it_does_not(tmp_path: Path) -> None:
+    text = BOARD.replace("[build]", 'base = "linux/static.toml"\nstatus = "built"\n[build]', 1)
+    spec = spec_of(tmp_path, text.replace("[clock]", "[guard.not]\n" + NOT_CAUGHT + "[clock]", 1))
+    assert (spec.build.arch, spec.build.cc, spec.build.collectors) == (
+        "posix",
+        "some-gcc",
+        ("hpm",),
+    )
+    assert "abort" in spec.guard.catches
+    assert spec.guard.missing == {"misaligned": "no", "divide": "no"}
+    assert spec.unsupported == {"cycles": "the emulator has none"}
+
+
+def test_a_base_that_is_not_there_is_an_error_with_its_path(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"linux/sttic\.toml cannot be read: No such file"):
+        spec_of(tmp_path, f'base = "linux/sttic.toml"\n{BOARD}')
 
 
 # -- a board on a desk ------------------------------------------------------------------------

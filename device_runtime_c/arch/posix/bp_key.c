@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pre-shared key: loading it, HMAC-SHA-256 with libcrypto, proofs and records. */
+/* The pre-shared key: loading it, proofs and records. */
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* O_CLOEXEC */
@@ -9,62 +9,19 @@
 #include "boardprof/bp_le.h"
 #include "bp_posix.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define BP_KEY_VARIABLE "BOARDPROF_KEY"
 
 static int bp_key_refuse(const char *what, const char *why) {
     fprintf(stderr, "boardprof: the key %s %s\n", what, why);
     return BP_POSIX_SYSTEM;
-}
-
-#if BP_POSIX_KEYS
-
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-/// libcrypto ///
-
-/* As in the manual pages HMAC(3) and EVP_sha256(3), for all versions tried below. */
-typedef const void *bp_evp_sha256_t(void);
-typedef unsigned char *bp_hmac_t(const void *md, const void *key, int key_len,
-                                 const unsigned char *data, size_t length, unsigned char *mac,
-                                 unsigned int *mac_length);
-
-static const void *bp_sha256;
-static bp_hmac_t *bp_hmac;
-
-static bool bp_key_find_libcrypto(void) {
-    static const char *const names[] = {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"};
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names && library == NULL; i++) {
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    }
-    void *sha256 = library != NULL ? dlsym(library, "EVP_sha256") : NULL;
-    void *hmac = library != NULL ? dlsym(library, "HMAC") : NULL;
-    if (sha256 == NULL || hmac == NULL) {
-        return false;
-    }
-    /* C cannot convert an object pointer to a function pointer; POSIX guarantees equal sizes. */
-    bp_evp_sha256_t *get;
-    memcpy(&get, &sha256, sizeof get);
-    memcpy(&bp_hmac, &hmac, sizeof bp_hmac);
-    bp_sha256 = get();
-    return bp_sha256 != NULL;
-}
-
-static void bp_key_mac(const uint8_t *key, size_t key_length, const uint8_t *data, size_t length,
-                       uint8_t mac[BP_KEY_MAC]) {
-    if (bp_hmac(bp_sha256, key, (int)key_length, data, length, mac, NULL) == NULL) {
-        /* Perhaps out of memory. No line may continue without its tags. */
-        fputs("boardprof: libcrypto made no HMAC\n", stderr);
-        _exit(BP_POSIX_SYSTEM);
-    }
 }
 
 /// Loading ///
@@ -82,9 +39,6 @@ static int bp_key_take(bp_key_t *key, const char *what, const char *bytes, size_
     }
     if (length > BP_KEY_MAX) {
         return bp_key_refuse(what, "is too long: 1024 bytes at most");
-    }
-    if (!bp_key_find_libcrypto()) {
-        return bp_key_refuse(what, "cannot be used without libcrypto (Debian package libssl3)");
     }
     key->length = length;
     memcpy(key->bytes, bytes, length);
@@ -146,7 +100,7 @@ void bp_key_derive(const bp_key_t *key, const char *label, const uint8_t nonces[
     size_t length = strlen(label);
     memcpy(text, label, length);
     memcpy(text + length, nonces, 2 * BP_KEY_NONCE);
-    bp_key_mac(key->bytes, key->length, text, length + 2 * BP_KEY_NONCE, mac);
+    bp_hmac(key->bytes, key->length, text, length + 2 * BP_KEY_NONCE, mac);
 }
 
 bool bp_key_equal(const uint8_t *a, const uint8_t *b, size_t length) {
@@ -161,8 +115,7 @@ bool bp_key_equal(const uint8_t *a, const uint8_t *b, size_t length) {
 
 static void bp_seal_tag(bp_seal_t *seal, uint8_t *buffer, size_t length, uint8_t mac[BP_KEY_MAC]) {
     bp_put_u64(buffer, seal->counter);
-    bp_key_mac(seal->key, sizeof seal->key, buffer, BP_RECORD_COUNTER + BP_RECORD_HEAD + length,
-               mac);
+    bp_hmac(seal->key, sizeof seal->key, buffer, BP_RECORD_COUNTER + BP_RECORD_HEAD + length, mac);
 }
 
 size_t bp_seal_close(bp_seal_t *seal, uint8_t *buffer, size_t length) {
@@ -180,15 +133,3 @@ bool bp_seal_open(bp_seal_t *seal, uint8_t *buffer, size_t length) {
     seal->counter++;
     return bp_key_equal(mac, buffer + BP_RECORD_COUNTER + BP_RECORD_HEAD + length, BP_RECORD_TAG);
 }
-
-#else
-
-int bp_key_load(bp_key_t *key, const char *file) {
-    key->length = 0;
-    return file != NULL || getenv(BP_KEY_VARIABLE) != NULL
-               ? bp_key_refuse(file != NULL ? file : "in " BP_KEY_VARIABLE,
-                               "is of no use: this agent was built without keys")
-               : BP_POSIX_OK;
-}
-
-#endif

@@ -9,17 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bp_hmac.h"
 #include "bp_posix.h"
-
-/* 0 leaves out keys and libcrypto: the agent then serves this machine only. With 1, libcrypto is
- * loaded when a key is given, so the agent builds and runs without it. */
-#ifndef BP_POSIX_KEYS
-#define BP_POSIX_KEYS !BP_POSIX_STATIC
-#endif
 
 #define BP_KEY_MIN 16u
 #define BP_KEY_MAX 1024u
-#define BP_KEY_MAC 32u   /* bytes of HMAC-SHA-256 */
+#define BP_KEY_MAC BP_HMAC_BYTES
 #define BP_KEY_NONCE 16u /* bytes that each side adds */
 
 typedef struct {

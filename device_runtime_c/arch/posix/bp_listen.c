@@ -9,13 +9,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "bp_key.h"
 #include "bp_listen.h"
@@ -27,19 +25,6 @@
 #define BP_LISTEN_IDLE_S 5
 #define BP_LISTEN_INTERVAL_S 2
 #define BP_LISTEN_PROBES 3
-
-#if BP_POSIX_KEYS
-#define BP_LISTEN_REMEDY \
-    "give a key by --key-file or BOARDPROF_KEY, or forward the port with ssh -L"
-#else
-#define BP_LISTEN_REMEDY "this agent was built without keys; forward the port with ssh -L"
-#endif
-
-typedef union {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-} bp_listen_at_t;
 
 static int bp_listen_refuse(const char *address, const char *why, int code) {
     fprintf(stderr, "boardprof: cannot listen on '%s': %s\n", address, why);
@@ -99,15 +84,18 @@ static bool bp_listen_is_loopback(const bp_listen_at_t *at) {
                                         : IN6_IS_ADDR_LOOPBACK(&at->v6.sin6_addr);
 }
 
+unsigned bp_listen_text(const bp_listen_at_t *at, char host[BP_LISTEN_TEXT]) {
+    bool is_4 = at->any.sa_family == AF_INET;
+    const void *address = is_4 ? (const void *)&at->v4.sin_addr : &at->v6.sin6_addr;
+    (void)inet_ntop(at->any.sa_family, address, host, BP_LISTEN_TEXT);
+    return ntohs(is_4 ? at->v4.sin_port : at->v6.sin6_port);
+}
+
 static void bp_listen_announce(const bp_listen_at_t *at) {
-    char text[INET6_ADDRSTRLEN] = "";
-    if (at->any.sa_family == AF_INET) {
-        inet_ntop(AF_INET, &at->v4.sin_addr, text, sizeof text);
-        printf("listening on %s:%u\n", text, (unsigned)ntohs(at->v4.sin_port));
-    } else {
-        inet_ntop(AF_INET6, &at->v6.sin6_addr, text, sizeof text);
-        printf("listening on [%s]:%u\n", text, (unsigned)ntohs(at->v6.sin6_port));
-    }
+    char host[BP_LISTEN_TEXT] = "";
+    unsigned port = bp_listen_text(at, host);
+    printf(at->any.sa_family == AF_INET ? "listening on %s:%u\n" : "listening on [%s]:%u\n", host,
+           port);
     fflush(stdout);
 }
 
@@ -120,7 +108,9 @@ int bp_listen_open(const char *address, bool keyed, int *listener) {
     }
     if (!keyed && !bp_listen_is_loopback(&at)) {
         return bp_listen_refuse(
-            address, "only loopback (127.x.y.z, [::1]) is allowed without a key; " BP_LISTEN_REMEDY,
+            address,
+            "only loopback (127.x.y.z, [::1]) is allowed without a key; give a key by --key-file "
+            "or BOARDPROF_KEY, or forward the port with ssh -L",
             BP_POSIX_USAGE);
     }
     socklen_t size = at.any.sa_family == AF_INET ? sizeof at.v4 : sizeof at.v6;

@@ -3,14 +3,13 @@
  * its columns Documentation/networking/proc_net_tcp.rst of Linux. */
 
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "bp_listen.h"
 #include "bp_peer.h"
 
 enum { BP_PEER_ADDRESS = 48, BP_PEER_LINE = 512 };
@@ -18,11 +17,7 @@ enum { BP_PEER_ADDRESS = 48, BP_PEER_LINE = 512 };
 /* One end as the table has it: the address in words of this machine, the port as a number. */
 static bool bp_peer_name(int fd, int (*of)(int, struct sockaddr *, socklen_t *), int *family,
                          char text[BP_PEER_ADDRESS]) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } at;
+    bp_listen_at_t at;
     socklen_t size = sizeof at;
     uint32_t words[4];
     if (of(fd, &at.any, &size) != 0) {

@@ -27,6 +27,15 @@ static uint8_t bp_memory_cause(const siginfo_t *info, const void *context, uintp
     return below && sp < end + BP_NEAR_THE_END ? BP_FAULT_STACK_OVERFLOW : BP_FAULT_BAD_ADDRESS;
 }
 
+static bool bp_is_division(const siginfo_t *info) {
+#ifdef __arm__
+    if (info->si_code == SI_TKILL) { /* ARMv7-A may lack a division; libgcc's calls raise() */
+        return true;
+    }
+#endif
+    return info->si_code == FPE_INTDIV;
+}
+
 bp_fault_t bp_posix_fault(int number, const siginfo_t *info, const void *context,
                           uintptr_t stack_end) {
     bp_fault_t fault = {.cause = BP_FAULT_UNKNOWN};
@@ -45,7 +54,7 @@ bp_fault_t bp_posix_fault(int number, const siginfo_t *info, const void *context
         fault.cause = BP_FAULT_ILLEGAL_INSTRUCTION;
         break;
     case SIGFPE:
-        fault.cause = info->si_code == FPE_INTDIV ? BP_FAULT_DIVIDE : BP_FAULT_UNKNOWN;
+        fault.cause = bp_is_division(info) ? BP_FAULT_DIVIDE : BP_FAULT_UNKNOWN;
         break;
     case SIGTRAP:
         fault.cause = BP_FAULT_BREAKPOINT;

@@ -99,7 +99,8 @@ static void bp_restore_alarm(void) {
         if (left_us <= 0) {
             return; /* it came meanwhile */
         }
-        due.it_value = (struct timeval){.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
+        due.it_value.tv_sec = (time_t)(left_us / 1000000);
+        due.it_value.tv_usec = (suseconds_t)(left_us % 1000000);
     }
     int64_t off_us = bp_left_us(&now) - left_us;
     if (left_us == 0 ? off_us != 0 : off_us < -BP_SAME_US || off_us > BP_SAME_US) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
 #include "bp_guest.h"
 #include "bp_posix.h"
 #include "bp_stdio.h"
@@ -70,7 +71,7 @@ static int bp_open_line(int argc, char **argv, bool *stdio) {
 #if BP_CFG_HEAP
 
 /* Of the main arena (mallinfo2(3)). The agent itself takes nothing from it. */
-bool bp_posix_heap(bp_port_heap_t *out) {
+bool bp_port_heap(bp_port_heap_t *out) {
 #if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 33)
     *out = (bp_port_heap_t){.taken = (uint32_t)mallinfo2().uordblks, .room = UINT32_MAX};
     return true;

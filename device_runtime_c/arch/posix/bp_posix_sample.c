@@ -51,8 +51,8 @@ static int bp_sample_signal(void) {
 }
 
 static void bp_sample_arm(uint32_t wait_ns) {
-    const struct itimerspec wait = {
-        .it_value = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000}};
+    const struct itimerspec wait = {.it_value = {.tv_sec = (time_t)(wait_ns / 1000000000),
+                                                 .tv_nsec = (long)(wait_ns % 1000000000)}};
     (void)timer_settime(bp_sample_clock.timer, 0, &wait, NULL);
 }
 

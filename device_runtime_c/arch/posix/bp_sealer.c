@@ -2,25 +2,22 @@
 /* A connection with a key: challenge, response, records. protocol/SPEC.md 9. */
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* getnameinfo, getrandom */
+#define _GNU_SOURCE /* getrandom, explicit_bzero */
 #endif
 
 #include "bp_sealer.h"
 
-#include <unistd.h>
-
-#if BP_POSIX_KEYS
-
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "boardprof/bp_le.h"
+#include "bp_listen.h"
 
 #define BP_SEALER_GREETING "boardprof-key-1 "
 #define BP_SEALER_DEADLINE_S 10
@@ -47,14 +44,14 @@ static int bp_sealer_network;
 static int bp_sealer_board;
 
 static void bp_sealer_tell(const char *why) {
-    struct sockaddr_storage at;
+    bp_listen_at_t at;
     socklen_t size = sizeof at;
-    char host[64] = "?", port[8] = "?";
-    if (getpeername(bp_sealer_network, (struct sockaddr *)&at, &size) == 0) {
-        (void)getnameinfo((struct sockaddr *)&at, size, host, sizeof host, port, sizeof port,
-                          NI_NUMERICHOST | NI_NUMERICSERV);
+    char host[BP_LISTEN_TEXT] = "?";
+    unsigned port = 0;
+    if (getpeername(bp_sealer_network, &at.any, &size) == 0) {
+        port = bp_listen_text(&at, host);
     }
-    fprintf(stderr, "boardprof: the host at %s port %s was cut off: %s\n", host, port, why);
+    fprintf(stderr, "boardprof: the host at %s port %u was cut off: %s\n", host, port, why);
 }
 
 /// Challenge and response ///
@@ -238,12 +235,3 @@ _Noreturn void bp_sealer_run(int network, int board, bp_key_t *key) {
         }
     }
 }
-
-#else
-
-_Noreturn void bp_sealer_run(int network, int board, bp_key_t *key) {
-    (void)network, (void)board, (void)key; /* bp_key_load never returns a key here */
-    _exit(0);
-}
-
-#endif

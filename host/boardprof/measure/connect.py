@@ -19,7 +19,13 @@ from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError,
 from boardprof.base.processes import commands_behind, port_holders
 from boardprof.base.progress import activity
 from boardprof.measure.board.board import Board
-from boardprof.measure.board.line import check_startable, fetch_dictionary, open_port, start_board
+from boardprof.measure.board.line import (
+    BOOT_S,
+    check_startable,
+    fetch_dictionary,
+    open_port,
+    start_board,
+)
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import (
@@ -56,8 +62,6 @@ _WALL_S = 30.0
 """Longest wall time of a call on an emulated board."""
 
 _HELLO_TIMEOUT_S = 10.0
-_BOOT_S = 60.0
-"""Longest time until Linux has started in a virtual machine, in seconds."""
 
 _ASK_S = 2.0
 _LONGEST_S = 1e6
@@ -175,7 +179,7 @@ def open_board(
                 f"{_LONGEST_S:,.0f}."
             )
     if is_started:  # loading an image and booting take time, even if calls must be short
-        hello_s = max(hello_s, _HELLO_TIMEOUT_S if spec.launch.guest is None else _BOOT_S)
+        hello_s = max(hello_s, _HELLO_TIMEOUT_S if spec.launch.guest is None else BOOT_S)
     transport, image = open_line(spec, connection, image=image, timeout_s=hello_s)
     board = attach(
         spec,

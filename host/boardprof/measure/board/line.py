@@ -139,11 +139,13 @@ def start_board(
             is_emulator=spec.clock.is_emulated,
         )
         if launch.guest is not None:
-            await_guest(transport, timeout_s)
+            await_guest(transport, max(timeout_s, BOOT_S))
     return transport
 
 
 _GUEST_LISTENS = b"listening on the console"
+BOOT_S = 60.0
+"""Longest time for Linux to start in a virtual machine."""
 
 
 def await_guest(transport: Transport, timeout_s: float) -> None:

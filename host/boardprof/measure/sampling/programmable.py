@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
@@ -22,8 +23,8 @@ _COUNTERS = 3
 
 _NANOSECONDS_HZ = 1_000_000_000
 _RETIRED = "instructions"
-_RETIRED_NAMES = frozenset({_RETIRED, "papi_tot_ins", "armv8_pmuv3/inst_retired/"})
-"""The same count as boards name it that know events by name."""
+_RETIRED_NAMES = (_RETIRED, "papi_tot_ins", "/inst_retired/")
+"""The same count as boards name it that know events by name; the last one after an Arm PMU's."""
 
 _MOST_EVENTS = 100_000
 """Upper bound, in case a board never ends its list."""
@@ -108,9 +109,18 @@ class Programmable:
 
     def unsupported(self, event: str) -> str | None:
         """Return the reason that the board's file gives for a missing count, or None."""
-        plain = event if self.codes is not None else event.partition(":")[0]  # perf's modifiers
-        why = self._unsupported.get(f"{self.collector.name}.{plain}")
-        return self._unsupported.get(plain) if why is None else why
+        plain = event
+        if self.codes is None:  # libpfm4's name of the kernel's events; perf's modifiers
+            plain = event.removeprefix("perf::").partition(":")[0]
+        names = (f"{self.collector.name}.{plain}", plain, plain.lower())
+        return next(
+            (
+                why
+                for pattern, why in self._unsupported.items()
+                if any(fnmatchcase(name, pattern) for name in names)
+            ),
+            None,
+        )
 
     def shown(self, event: str) -> str:
         """Return the event's public name: with the collector's name as prefix if it is taken."""
@@ -222,7 +232,8 @@ class Programmable:
         name, _, modifiers = (
             info.name.lower().rpartition(".")[2].removeprefix("perf::").partition(":")
         )
-        return name in _RETIRED_NAMES and (not modifiers or "u" in modifiers)
+        is_named = name in _RETIRED_NAMES or name.endswith(_RETIRED_NAMES[-1])
+        return is_named and (not modifiers or "u" in modifiers)
 
     def _call(self, operation: str, arguments: Sequence[object]) -> Any:
         function = self._dictionary.function(f"{self.collector.name}.{operation}")

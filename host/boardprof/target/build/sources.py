@@ -58,7 +58,7 @@ _COMPILED = ("c", "c++", "assembler")
 # A bare board does not unwind stacks, ask for types at run time, or run the handlers of `exit`.
 _BARE_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-use-cxa-atexit")
 _KEEP = ("-fkeep-static-functions", "-fkeep-inline-functions")
-_MAIN = "bp_main.c"
+_MAIN = "_main.c"
 _USER_MAIN = "bp_user_main_"  # what a main of the user is called, with a digest after it
 _FREESTANDING_ONLY = "bp_mem.c"
 _HEAP = "libc/bp_heap.c"
@@ -233,16 +233,15 @@ def _texts(file: Path, flags: UserFlags) -> Iterator[bytes]:
 def agent_units(spec: BoardSpec) -> list[Unit]:
     """Return the agent's sources that the board needs, and the board's own."""
     board, runtime = spec.build, runtime_dir()
-    files = [
-        path
-        for path in sorted(runtime.glob("src/*.c"))
-        if not (path.name == _MAIN and (board.own_main or board.shared))
-        and not (path.name == _FREESTANDING_ONLY and not board.freestanding)
-    ]
+    files = sorted(runtime.glob("src/*.c"))
     files += [runtime / _HEAP] if has_heap(spec) and not board.freestanding else []
     if board.arch is not None:
         files += _arch_files(runtime, board.arch)
         files += sorted(runtime.glob(f"libc/bp_{board.arch}_*.c"))
+    mains = [path for path in files if path.name.endswith(_MAIN)]  # the last is the arch's own
+    left_out = mains if board.own_main or board.shared else mains[:-1]
+    left_out += [] if board.freestanding else [runtime / "src" / _FREESTANDING_ONLY]
+    files = [path for path in files if path not in left_out]
     brought = [(spec.folder, spec.folder / source) for source in board.sources]
     for name in board.collectors:
         if f"bp_{name}.c" not in board.sources:

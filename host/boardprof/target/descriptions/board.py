@@ -154,7 +154,7 @@ def is_board_name(name: str) -> bool:
 def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
     """Read ``folder``/board.toml; ``with_counts`` checks the counts that it names (slow)."""
     folder = Path(folder).resolve()
-    top = TomlTable(_parsed(folder), folder / BOARD_FILE)
+    top = TomlTable(_parsed(folder / BOARD_FILE), folder / BOARD_FILE)
     if not is_board_name(folder.name):
         raise UsageError(
             f"{folder}: a folder's name is the board's name: letters, digits, '.', '_' and '-'.",
@@ -229,16 +229,27 @@ def metric_names(spec: BoardSpec) -> list[str]:
     return [*by_clock, *have, *spec.derived]
 
 
-def _parsed(folder: Path) -> dict[str, Any]:
-    path = folder / BOARD_FILE
+def _parsed(path: Path) -> dict[str, Any]:
+    """Return the content of a description, over that of its ``base`` in the folder of boards."""
     try:
-        return parsed(read_short_text(path), path)
+        content = parsed(read_short_text(path), path)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.", hint=f"a board's folder has a {BOARD_FILE}"
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from error
+    base = TomlTable(content, path).take("base", str, None)
+    content.pop("base", None)
+    return content if base is None else _over(_parsed(boards_dir() / base), content)
+
+
+def _over(base: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with the values of ``content``; tables of both are joined."""
+    for key, value in content.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        base[key] = _over(base[key], value) if both else value
+    return base
 
 
 def emulator_name(command: Sequence[str]) -> str | None:
@@ -375,6 +386,11 @@ def check_recordable(spec: BoardSpec) -> None:
             "real one.",
             hint="sample it instead (--sampled, or sampled=True), or take an emulated board of the "
             "same core: boardprof boards",
+        )
+    if spec.launch.kind == "process":
+        raise UsageError(
+            f"The emulator of {spec.name} cannot record a call.",
+            hint="sample it instead (--sampled, or sampled=True)",
         )
     others = [name for name in find_boards() if board_spec(name).launch.recorder]
     raise UsageError(

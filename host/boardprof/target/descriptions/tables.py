@@ -82,7 +82,7 @@ class BuildSpec:
     config: Mapping[str, int] = field(default_factory=dict, hash=False)  # without BP_CFG_
     shared: bool = False
     freestanding: bool = False  # without a libc: the agent brings what a compiler needs
-    own_main: bool = False  # ``main`` is in the board's sources, not in the agent
+    own_main: bool = False  # ``main`` is in the board's sources, not in the agent or its arch
     cxx: str | None = None  # None derives it from ``cc``
     cxx_package: str | None = None  # its Debian package; ``package`` if None
     libc: str | None = None  # for freestanding boards: folder below the agent's ``libc/``
@@ -443,11 +443,16 @@ class GuestSpec:
 
     kernel: str  # path, may have ``*``; the last one in the order of numbers is taken
     package: str  # the Debian package that has it, may have ``*`` for the release
+    device_tree: str | None = None  # path in the kernel's folder; None if QEMU makes it
 
 
 def _read_guest(table: TomlTable) -> GuestSpec:
     """Read ``[launch.guest]``."""
-    spec = GuestSpec(kernel=table.take("kernel", str), package=table.take("package", str))
+    spec = GuestSpec(
+        kernel=table.take("kernel", str),
+        package=table.take("package", str),
+        device_tree=table.take("device_tree", str, None),
+    )
     table.end()
     return spec
 
@@ -467,11 +472,11 @@ class LaunchSpec:
     ``kind`` is "library" (loaded into the host's process), "process" (a child process: a program or
     an emulator) or "serial" (a line to a board that runs already). In ``command``, ``{image}`` is
     the firmware's path, ``{port}`` a TCP port, ``{folder}`` the board's folder, ``{simulator}`` the
-    program that was built for it, ``{node_package}`` the folder of that package, ``{kernel}`` and
-    ``{initramfs}`` the files of a guest whose first process is the firmware. In ``record``,
-    ``{plan}`` is the file that says what to record, ``{recorder}`` boardprof's plugin for QEMU,
-    ``{node_recorder}`` its module for Node.js. With ``listen`` "host" the child connects to
-    ``{port}``; with "board" it prints ``listening on HOST:PORT``.
+    program that was built for it, ``{node_package}`` the folder of that package, ``{kernel}``,
+    ``{initramfs}`` and ``{device_tree}`` the files of a guest whose first process is the firmware.
+    In ``record``, ``{plan}`` is the file that says what to record, ``{recorder}`` boardprof's
+    plugin for QEMU, ``{node_recorder}`` its module for Node.js. With ``listen`` "host" the child
+    connects to ``{port}``; with "board" it prints ``listening on HOST:PORT``.
     """
 
     kind: str
@@ -531,6 +536,7 @@ def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
     named = placeholders(table, "command", spec.command)
     built = {"simulator"} if spec.simulator is not None else set()
     image = {"image"} if spec.guest is None else {"kernel", "initramfs"}
+    image |= {"device_tree"} if spec.guest is not None and spec.guest.device_tree else set()
     built |= {"node_package"} if spec.node_package is not None else set()
     needed = image | ({"port"} if spec.listen == "host" else set())
     if not needed | built <= named <= image | {"port", "folder"} | built:

@@ -37,7 +37,8 @@ def guest_values(spec: GuestSpec, image: Path) -> dict[str, str]:
     cache = Cache()
     place = ("guests", digest(_FORMAT, FileHashes().of(image)))
     initramfs = cache.made("initramfs", lambda file: _write(file, image), *place)
-    return {"kernel": str(kernel), "initramfs": str(initramfs)}
+    tree = {"device_tree": str(kernel.parent / spec.device_tree)} if spec.device_tree else {}
+    return {"kernel": str(kernel), "initramfs": str(initramfs), **tree}
 
 
 def _write(file: Path, image: Path) -> None:
