@@ -303,6 +303,7 @@ def guard_calls(
         wall_s <= surely_s or (spec.clock.is_emulated and limit_s is not None)
     )
     longest_s = wall_s if wall_s is not None and is_walls else surely_s
+    session.asked_s = (timeout_s, wall_timeout_s)
     session.limit(
         longest_s, limit_s=limit_s, surely_s=surely_s, wall_s=longest_s if is_walls else None
     )

@@ -143,7 +143,7 @@ def _difference(name: str, old: object, new: object, tolerance: float) -> str:
         return _array_difference(name, old, new, tolerance)
     if isinstance(old, Output) or isinstance(new, Output) or old is None or new is None:
         return f"it is {_kind(old)} before, {_kind(new)} after"
-    if _is_same(old, new, tolerance):
+    if is_same(old, new, tolerance):
         return ""
     return f"{old} before, {new} after"
 
@@ -165,7 +165,7 @@ def _array_difference(name: str, old: Output, new: Output, tolerance: float) -> 
         untested = "; without its values, no tolerance applies" if tolerance and is_float else ""
         return f"its checksum is {old.crc32} before, {new.crc32} after{untested}"
     differs = [
-        at for at, pair in enumerate(zip(olds, news, strict=True)) if not _is_same(*pair, tolerance)
+        at for at, pair in enumerate(zip(olds, news, strict=True)) if not is_same(*pair, tolerance)
     ]
     if not differs:
         return ""  # floats within the tolerance, or NaNs with other bits
@@ -184,8 +184,8 @@ def _index(shape: Sequence[int], at: int) -> _Place:
     return tuple(found)
 
 
-def _is_same(old: object, new: object, tolerance: float) -> bool:
-    """Compare two numbers or texts: floats within a relative tolerance; NaN equals NaN."""
+def is_same(old: object, new: object, tolerance: float) -> bool:
+    """Compare two numbers or texts: floats within a share of the old one; NaN equals NaN."""
     if isinstance(old, float) or isinstance(new, float):
         if not (isinstance(old, int | float) and isinstance(new, int | float)):
             return False
@@ -193,5 +193,5 @@ def _is_same(old: object, new: object, tolerance: float) -> bool:
             return math.isnan(old) and math.isnan(new)
         if not tolerance:
             return old == new and math.copysign(1, old) == math.copysign(1, new)
-        return math.isclose(old, new, rel_tol=tolerance, abs_tol=0.0)
+        return old == new or abs(new - old) <= tolerance * abs(old) < math.inf
     return old == new
