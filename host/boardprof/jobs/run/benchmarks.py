@@ -39,8 +39,7 @@ from boardprof.jobs.run.plan import (
     boards_of,
     split_target,
 )
-from boardprof.results.report.report import Report
-from boardprof.results.stats.groups import GroupSummary, over_limits, summaries
+from boardprof.results.stats.groups import GroupSummary, over_limits
 from boardprof.target.arguments.binding import RETURN
 from boardprof.target.arguments.signature import scalar_packer
 from boardprof.target.build.build_options import BuildOptions
@@ -153,9 +152,9 @@ class Benchmark:
             return {}
         return {**self.limits.get("", {}), **self.limits.get(board, {})}
 
-    def over(self, report: Report) -> list[str]:
-        """Return a text for each limit that the benchmark's rows in a Report are above."""
-        own = [each for each in summaries(report) if self._has(each)] if self.limits else []
+    def over(self, groups: Iterable[GroupSummary]) -> list[str]:
+        """Return a text for each limit that the benchmark's rows among a Report's are above."""
+        own = [each for each in groups if self._has(each)] if self.limits else []
         boards = dict.fromkeys(each.board for each in own)
         texts: list[str] = []
         for board in boards:

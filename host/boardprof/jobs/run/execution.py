@@ -308,9 +308,11 @@ def run_plans(
     groups: dict[tuple[object, ...], tuple[BoardSpec, list[Plan]]] = {}
     wanted: list[WantedMetrics] = []
     names: dict[str, None] = {}
+    known: dict[object, list[BoardSpec]] = {}  # to read a description takes milliseconds
     for plan in plans:
         try:
-            specs = boards_of(plan)
+            key = plan.boards if plan.benchmark else id(plan)
+            specs = known[key] = known.get(key) or boards_of(plan)
             # Report a mistake in these before anything is built.
             boards = [spec.name for spec in specs]
             data = plan.read_data(boards) if is_chosen(plan) else plan.data

@@ -325,9 +325,15 @@ class _Request:
         """Return a text for each limit that a Report is above, and mistakes in limits."""
         texts: list[str] = []
         wrong: list[UsageError] = []
-        for each in self.benchmarks:
+        limited = [each for each in self.benchmarks if each.limits]
+        if not limited:
+            return texts, wrong
+        from boardprof.results.stats.groups import summaries
+
+        groups = summaries(report)
+        for each in limited:
             try:
-                texts += each.over(report)
+                texts += each.over(groups)
             except UsageError as error:
                 wrong.append(error)
         return texts, wrong

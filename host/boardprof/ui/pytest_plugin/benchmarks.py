@@ -63,8 +63,9 @@ class BenchmarkFile(pytest.File):
         given |= {"timeout_s"} if options.connection.timeout_s is not None else set()
         pairs = benchmarks.planned(base, given, on_note=ours.note)
         plans = [plan for _, plan in pairs if plan is not None]
+        known = {boards: boards_of(plan) for boards, plan in {p.boards: p for p in plans}.items()}
         for benchmark, plan in pairs:
-            for spec in boards_of(plan) if plan is not None else ():
+            for spec in known[plan.boards] if plan is not None else ():
                 assert plan is not None
                 yield BenchmarkItem.from_parent(
                     self,
