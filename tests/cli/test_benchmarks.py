@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -114,12 +115,74 @@ def test_names_patterns_tags_and_boards_choose(project: Path) -> None:
         (["fil"], "There is no benchmark 'fil' in boardprof.toml; did you mean 'fill'?"),
         (["--tag", "fast"], "There is no tag 'fast' in boardprof.toml"),
         (["src/a.c:sum", "--tag", "slow"], "--tag chooses benchmarks, not other targets."),
-        (["sum", "-b", "linux"], "No benchmark is for linux."),
-        (["sum", "--ab", "-O2|-O3"], "--ab and --ab-rev measure one target, not benchmarks."),
+        (["sum", "--tag", "slow"], "No benchmark has both this name and this tag."),
         (["--image", "src/a.c"], "Which function of the image?"),
     ):
         done = boardprof("run", *arguments, folder=project)
         assert (done.code, text in done.err) == (2, True), done.err
+
+
+def test_a_board_that_the_file_does_not_name_measures_all_without_limits(project: Path) -> None:
+    done = boardprof("run", "fill", "-b", "qemu-cortex-m4,qemu-rv32", folder=project)
+    assert (done.code, "fill on qemu-rv32: instructions is" in done.out) == (1, True), done.out
+    assert "do not name qemu-cortex-m4 in `boards`: they are measured there without" in done.err
+    assert "  qemu-cortex-m4 ---" in done.out
+    assert measured(report_of(project, "-b", "qemu-cortex-m4"))[0][1:3] == (
+        "sum-long",
+        "qemu-cortex-m4",
+    )
+
+
+def test_two_settings_or_commits_are_compared_over_all_benchmarks(project: Path) -> None:
+    (project / "boardprof.toml").write_text(FILE.replace("20}", "2000}"))
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
+        git = ("git", "-C", str(project), "-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run([*git, *words], check=True, timeout=60)
+    rule = ("--fail-if", "instructions>0", "-q", "-b", "qemu-rv32")
+    same = boardprof("run", "--ab-rev", "HEAD", *rule, folder=project / "src")
+    assert (same.code, "6 metrics: 6 same.\n" in same.out) == (0, True), same.out
+    (project / "src" / "a.c").write_text(SOURCE.replace("i * STEP", "i * STEP + n / STEP"))
+    other = boardprof("run", "--ab-rev", "HEAD", *rule, folder=project / "src")
+    assert (other.code, "REGRESSION (instructions>0)" in other.out) == (1, True), other.out
+    assert other.out.count("OUTPUT CHANGED") == other.out.count("OUTPUT CHANGED: fill(") == 1
+    flags = boardprof("run", "sum*", "--ab", "-O0|-O3", *rule[2:], folder=project)
+    assert flags.code == 0, flags.err
+    assert len(re.findall(r"^sum .* instructions .* better$", flags.out, re.MULTILINE)) == 2
+
+
+def test_a_benchmark_has_its_own_timeout_and_rules(project: Path) -> None:
+    (project / "boardprof.toml").write_text(
+        FILE.replace("20}", "2000}").replace('tags = ["slow", "memory"]', 'fail-if = ["ins*>0"]')
+        + '\n[[benchmark]]\nname = "hung"\ntarget = "src/a.c:hang"\narguments = {x = 1}\n'
+        + "timeout_s = 0.25\n"
+    )
+    once = ("run", "-b", "qemu-rv32", "-q")
+    first = boardprof(*once, folder=project, environment={"BOARDPROF_HISTORY": "h.sqlite"})
+    assert "error: hung: hang did not end within 0.25 s of the board's clock" in first.err
+    given = boardprof(*once, "hung", "--timeout", "0.1s", folder=project)
+    assert "did not end within 0.1 s" in given.err
+    baseline = ("sum*", "fill", "--baseline", "base.json")
+    assert boardprof(*once, *baseline, folder=project).code == 0
+    (project / "src" / "a.c").write_text(
+        SOURCE.replace("i * STEP", "i * STEP + n / 999").replace(
+            "all += x[i]", "all += x[i] + n / 999"
+        )
+    )
+    slower = boardprof(*once, "sum*", "fill", "--against", "base.json", folder=project)
+    assert slower.code == 1, slower.err
+    assert slower.out.count("REGRESSION") == slower.out.count("REGRESSION (ins*>0)") == 1
+    assert re.search("^fill .* REGRESSION", slower.out, re.MULTILINE)
+
+
+def test_a_missing_function_does_not_link_those_that_do_not_fit(project: Path) -> None:
+    huge = "int huge(int i) { static volatile char all[0x40000000]; return all[i]; }\n"
+    (project / "src" / "a.c").write_text(SOURCE + huge)
+    (project / "boardprof.toml").write_text(FILE.replace("a.c:fill", "a.c:filled"))
+    done = boardprof("run", "-b", "qemu-rv32", "-D", "STEP=1", "-O2", "-q", folder=project)
+    assert done.code == 2
+    assert done.err.count("error: ") == 1
+    assert "fill: There is no function 'filled' in src/a.c" in done.err
+    assert len(re.findall("^sum ", done.out, re.MULTILINE)) == 2
 
 
 def test_names_are_completed_and_values_with_a_name_are_another_target(project: Path) -> None:
@@ -211,6 +274,34 @@ def test_check_tells_each_mistake_with_file_and_line(
     found = [each for each in done.err.splitlines() if text in each]
     assert len(found) == 1, done.err
     assert found[0].startswith(f"{project}/boardprof.toml:{line}: "), found
+
+
+def test_check_tells_all_mistakes_of_a_benchmark(project: Path) -> None:
+    (project / "boardprof.toml").write_text(
+        """\
+[benchmarks]
+repeat = 0
+define = ["STEP=1"]
+fail-if = ["instructions"]
+[[benchmark]]
+name = "a"
+target = "src/a.c:sum"
+boards = ["qemu-rv32"]
+optimise = 2
+tags = 3
+timeout_s = -1
+arguments.x = 3
+arguments.n = 5000000000
+arguments.m = 1
+arguments.k = "@none.bin"
+expect = {retrun = 4}
+limit = {instructions = "x", qemu-rv3 = {a = 1}}
+"""
+    )
+    done = boardprof("check", folder=project)
+    assert (done.code, done.out) == (2, "1 benchmark on qemu-rv32: 13 wrong\n")
+    lines = re.findall(rf"^{project}/boardprof.toml:(\d+): ", done.err, re.MULTILINE)
+    assert sorted(map(int, lines)) == [2, 4, 9, 10, 11, 12, 13, 14, 15, 15, 16, 17, 17]
 
 
 def test_a_first_file_has_every_function_and_passes_the_check(project: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.target.build.compile_commands import header_folders, source_flags
 from tests.cli.command import boardprof
 
 FEW = ("-b", "native", "--repeat", "1", "--warmup", "0", "-q")
@@ -162,6 +163,19 @@ def test_what_the_build_takes_and_leaves_out_is_told(
     (tmp_path / "g.c").write_text("int g(int x) { return x; }\n")
     foreign = boardprof("run", "g.c:g", "x=1", "--compile-commands", "other")
     assert (foreign.code, "compile_commands.json does not name g.c." in foreign.err) == (2, True)
+
+
+@pytest.mark.parametrize("place", ["build/Debug", "out/build/arm", "cmake-build-debug"])
+def test_files_of_presets_and_response_files_are_found(tmp_path: Path, place: str) -> None:
+    source, build = tmp_path / "src" / "f.c", tmp_path / place
+    for folder in (source.parent, build, tmp_path / "include"):
+        folder.mkdir(parents=True)
+    source.write_text("int f(int x) { return x + N; }\n")
+    (build / "flags.rsp").write_text(f'-DN=3 -std=c99 "-I{tmp_path}/include"\n')
+    entry = {"directory": str(build), "command": "cc @flags.rsp -DM=@x -c f.c", "file": str(source)}
+    (build / "compile_commands.json").write_text(json.dumps([entry]))
+    assert source_flags(source).taken == ("-DN=3", "-std=c99", "-DM=@x")
+    assert header_folders(source) == [tmp_path / "include"]
 
 
 @pytest.mark.parametrize("text", ["[", "[1]"])

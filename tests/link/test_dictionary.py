@@ -159,6 +159,19 @@ def test_the_same_build_is_asked_once(
     assert [path.suffix for path in cache.iterdir()] == [".msgpack"]
 
 
+def test_other_code_of_the_same_functions_is_not_asked(
+    session: tuple[Session, Welcome], line: FaultyLine, tmp_path: Path
+) -> None:
+    opened, read = session
+    first = fetch_dictionary(opened, tmp_path, "f(n: u32)")
+    asked = calls(line)
+    opened.welcome = dataclasses.replace(read, build_id=bytes(8))
+    assert fetch_dictionary(opened, tmp_path, "f(n: u32)") == first
+    assert calls(line) == asked
+    assert fetch_dictionary(opened, tmp_path, "g(n: u32)") == first
+    assert calls(line) == 2 * asked
+
+
 def test_another_hash_is_asked_again(
     session: tuple[Session, Welcome], line: FaultyLine, tmp_path: Path
 ) -> None:

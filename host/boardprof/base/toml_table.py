@@ -7,7 +7,7 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,9 +59,12 @@ class TomlTable:
         """Return an error that names the file, the line, the table and the key."""
         return UsageError(f"{self.place(key)}: {self._shown(key)}: {problem}.")
 
-    def place(self, key: str) -> str:
-        """Return the file and the line of a key; the line of the table if it is missing."""
-        line = self._line(key)
+    def place(self, *keys: str) -> str:
+        """Return the file and the line of a key, or of a path of keys.
+
+        If it is missing, the line is that of the innermost table around it.
+        """
+        line = self._line(*keys)
         return f"{self.file}" if line is None else f"{self.file}:{line}"
 
     def has(self, key: str) -> bool:
@@ -120,12 +123,17 @@ class TomlTable:
 
     def end(self, when: str = "") -> None:
         """Refuse keys that were not taken."""
+        for error in self.unknown(when):
+            raise error
+
+    def unknown(self, when: str = "") -> Iterator[UsageError]:
+        """Yield an error for each key that was not taken."""
         for key in self._content:
             if key not in self._known:
                 close = difflib.get_close_matches(key, self._known, n=1)
                 proposal = f"did you mean {close[0]!r}? " if close else ""
                 known = ", ".join(dict.fromkeys(self._known))
-                raise self.error(key, f"unknown key{when}; {proposal}Known here: {known}")
+                yield self.error(key, f"unknown key{when}; {proposal}Known here: {known}")
 
     def _checked(self, key: str, value: Any, kind: type[_T]) -> _T:
         if type(value) is not kind:  # a bool is not an integer here
@@ -137,13 +145,14 @@ class TomlTable:
         names = [name for name in self._path if isinstance(name, str)]
         return f"[{'.'.join(names)}] {key}" if names else key
 
-    def _line(self, key: str) -> int | None:
-        """Return the key's line; that of its table where it is missing."""
+    def _line(self, *keys: str) -> int | None:
+        """Return a key's line; that of the table around it where it is missing."""
         try:
             text = self.file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return None
-        return line_of(text, *self._path, key) or line_of(text, *self._path)
+        paths = ((*self._path, *keys[:count]) for count in range(len(keys), -1, -1))
+        return next(filter(None, (line_of(text, *path) for path in paths)), None)
 
 
 def line_of(text: str, *path: str | int) -> int | None:

@@ -163,10 +163,10 @@ def open_board(
     connection: Connection = _DEFAULT,
     *,
     image: str | Path | None = None,
-    built: bytes | None = None,
+    built: BuiltFirmware | None = None,
 ) -> Board:
     """Begin a session with a board at a port, or start an image on it; see `connect`."""
-    # ``built`` is the image's build id, if it was built from the user's sources.
+    # ``built`` is the image, if it was built from the user's sources.
     connection = _with_port(spec, connection)
     is_started = connection.port is None
     timeout_s = connection.timeout_s
@@ -202,7 +202,7 @@ def open_firmware(firmware: BuiltFirmware, connection: Connection = _DEFAULT) ->
         firmware.board if connection.port is None else firmware.board.at_port(),
         connection,
         image=firmware.image,
-        built=firmware.build_id,
+        built=firmware,
     )
     board.flags = firmware.flags
     board.add_functions(firmware.functions)
@@ -221,7 +221,7 @@ def attach(
     connection: Connection = _DEFAULT,
     *,
     image: str | Path | None = None,
-    built: bytes | None = None,
+    built: BuiltFirmware | None = None,
     hello_s: float = _HELLO_TIMEOUT_S,
     is_started: bool = False,
 ) -> Board:
@@ -243,7 +243,8 @@ def attach(
                     "expects it"
                 )
             raise
-        dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
+        offer = built.offer if built is not None and is_started else ""
+        dictionary = fetch_dictionary(session, cache_root() / "dictionaries", offer)
         spec = with_reported_board(spec, dictionary.board)
         if dictionary.board != spec.name:
             why = ", the default without -b" if spec.default else ""
@@ -268,7 +269,7 @@ def attach(
             board.set_image(
                 Path(image),
                 is_of_this_host=is_started and spec.runs_here,
-                built=built,
+                built=None if built is None else built.build_id,
                 on_note=connection.on_note,
             )
         return board
@@ -307,6 +308,7 @@ def guard_calls(
         wall_s <= surely_s or (spec.clock.is_emulated and limit_s is not None)
     )
     longest_s = wall_s if wall_s is not None and is_walls else surely_s
+    session.asked_s = (timeout_s, wall_timeout_s)
     session.limit(
         longest_s, limit_s=limit_s, surely_s=surely_s, wall_s=longest_s if is_walls else None
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure two plans in alternating sessions, so that only the code differs."""
+"""Measure two sides in alternating sessions, so that only the code differs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, UsageError
-from boardprof.jobs.run.execution import Listener, Outcome, once, run_plan
+from boardprof.jobs.run.execution import Listener, Outcome, once, run_plans
 from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
 from boardprof.results.history.project import git_output, git_refusal, run_git
 from boardprof.results.report.report import Report
@@ -24,10 +24,10 @@ SESSIONS = 10
 
 
 @dataclass(frozen=True)
-class NamedPlan:
-    """One of the two sides."""
+class Side:
+    """One of the two sides: a plan, or those of the project's benchmarks."""
 
-    plan: Plan
+    plans: Sequence[Plan]
     name: str
     folder: Path | None = None  # where relative paths of the plan start; None for the current one
 
@@ -65,19 +65,26 @@ def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions
     ]
 
 
-def run_in_turns(before: NamedPlan, after: NamedPlan, listener: Listener) -> Alternated:
-    """Measure two plans in alternating sessions; each session starts the board again."""
+def run_in_turns(
+    before: Side,
+    after: Side,
+    listener: Listener,
+    is_chosen: Callable[[Plan], bool] = lambda plan: True,
+) -> Alternated:
+    """Measure two sides in alternating sessions; each session starts the boards again."""
     # The side that begins changes from pair to pair, so that a drift affects both. On emulators one
     # session per side is enough, because the next one would be the same.
-    specs = boards_of(after.plan)
-    sessions = sessions_on(specs, after.plan.connection.port)
+    specs = [spec for plan in after.plans if is_chosen(plan) for spec in boards_of(plan)]
+    sessions = sessions_on(specs, after.plans[0].connection.port)
     listener = replace(listener, on_note=once(listener.on_note))
     outcomes: tuple[list[Outcome], list[Outcome]] = ([], [])
     for turn in turns(sessions):
         side, found = (before, after)[turn], outcomes[turn]
         with contextlib.nullcontext() if side.folder is None else contextlib.chdir(side.folder):
-            found.append(run_plan(side.plan, listener))
-        if found[-1].interrupted or found[-1].failures:
+            found.append(run_plans(side.plans, listener, is_chosen))
+        last = found[-1]
+        is_lost = last.report is None or len(side.plans) == 1
+        if last.interrupted or (last.failures and is_lost):
             break
     names = (before.name, after.name)
     return Alternated(_joined(outcomes[0]), _joined(outcomes[1]), sessions, names)
@@ -85,23 +92,32 @@ def run_in_turns(before: NamedPlan, after: NamedPlan, listener: Listener) -> Alt
 
 @contextlib.contextmanager
 def two_sides(
-    plan: Plan, *, flags: str | None, revision: str | None
-) -> Iterator[tuple[NamedPlan, NamedPlan]]:
-    """Lend a plan with two settings of flags; or that of a commit, and that of the working tree."""
+    plans: Sequence[Plan], *, flags: str | None, revision: str | None
+) -> Iterator[tuple[Side, Side]]:
+    """Lend plans with two settings of flags; or those of a commit, and of the working tree."""
     if flags is not None:
-        with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
-        (one, first), (two, second) = two_settings(plan.code, flags)
-        yield NamedPlan(replace(plan, code=first), one), NamedPlan(replace(plan, code=second), two)
+        for plan in plans:
+            with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
+        pairs = [two_settings(plan.code, flags) for plan in plans]
+        names = [name for name, _ in pairs[0]]
+        if any([name for name, _ in pair] != names for pair in pairs):  # with flags of their own
+            names = [text.strip() or "no flags" for text in flags.split("|")]
+        codes = [[code for _, code in pair] for pair in pairs]
+        before, after = (
+            [replace(plan, code=both[turn]) for plan, both in zip(plans, codes, strict=True)]
+            for turn in (0, 1)
+        )
+        yield Side(before, names[0]), Side(after, names[1])
         return
     assert revision is not None
-    if plan.path is None:
+    if any(plan.path is None for plan in plans):
         raise UsageError("--ab-rev compiles the functions, so it needs a PATH.")
     here = Path.cwd()
     with worktree_of(here, revision) as tree:
         name = f"{revision} ({tree.commit[:8]})"
         folder = tree.inside(here)
-        before = NamedPlan(tree.plan(plan), name, folder if folder.is_dir() else tree.folder)
-        yield before, NamedPlan(plan, "the working tree")
+        place = folder if folder.is_dir() else tree.folder
+        yield Side([*map(tree.plan, plans)], name, place), Side(plans, "the working tree")
 
 
 def turns(sessions: int) -> Iterator[int]:

@@ -21,25 +21,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError, option
+from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
 from boardprof.base.settings import BENCHMARK, BENCHMARKS, SettingsFile
 from boardprof.base.toml_table import TomlTable
-from boardprof.jobs.run.function_choice import check_arguments
+from boardprof.jobs.run.function_choice import check_arguments, parameters_given
 from boardprof.jobs.run.plan import (
     ALL,
     Plan,
     PlanData,
     boards_of,
     split_target,
-    with_each_setting,
 )
-from boardprof.results.report.report import Report
-from boardprof.results.stats.groups import GroupSummary, over_limits, summaries
+from boardprof.results.stats.groups import GroupSummary, over_limits
 from boardprof.target.arguments.binding import RETURN
 from boardprof.target.arguments.signature import scalar_packer
 from boardprof.target.build.build_options import BuildOptions
@@ -83,6 +83,8 @@ class Benchmark:
         settings: further attributes of the plan.
         code: attributes of the plan's `BuildOptions`.
         limits: the largest allowed medians per call by metric, for each board; "" for every board.
+        rules: what a comparison must not break, as ``--fail-if`` takes it.
+        timeout_s: longest time of a call on the board's clock; None for the command's.
         tags: for ``--tag``.
     """
 
@@ -93,6 +95,8 @@ class Benchmark:
     settings: Mapping[str, Any] = field(default_factory=dict)
     code: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+    timeout_s: float | None = None
     tags: tuple[str, ...] = ()
     table: TomlTable | None = field(default=None, compare=False, repr=False)
 
@@ -101,27 +105,34 @@ class Benchmark:
         """File and line, for errors."""
         return self.place_of("name")
 
-    def place_of(self, key: str) -> str:
-        """File and line of one of its keys."""
-        return "" if self.table is None else self.table.place(key)
+    def place_of(self, *keys: str) -> str:
+        """File and line of one of its keys, or of a key in the table with that name."""
+        return "" if self.table is None else self.table.place(*filter(None, keys))
 
     @property
     def plan_alone(self) -> Plan:
         """The plan without the command's options: its function and its label."""
         return Plan(self.target, benchmark=self.name)
 
-    def plan(self, base: Plan, given: Collection[str] = ()) -> Plan | None:
+    def plan(
+        self, base: Plan, given: Collection[str] = (), others: Sequence[str] = ()
+    ) -> Plan | None:
         """Return the plan; None if the command's boards are not among the benchmark's.
 
         Args:
             base: the plan of the command's options, which are the defaults.
             given: names of those that were given explicitly and override the benchmark's.
+            others: boards of the command on which it runs although it does not name them.
         """
         boards = self.boards or base.boards
         if self.boards and "boards" in given:
-            boards = tuple(name for name in self.boards if name in base.boards)
+            own = (name for name in self.boards if name in base.boards)
+            boards = tuple(dict.fromkeys((*own, *others)))
             if not boards:
                 return None
+        connection = base.connection
+        if self.timeout_s is not None and "timeout_s" not in given:
+            connection = replace(connection, timeout_s=self.timeout_s)
         code = {name: value for name, value in self.code.items() if name not in given}
         settings = {name: value for name, value in self.settings.items() if name not in given}
         return replace(
@@ -129,21 +140,27 @@ class Benchmark:
             target=self.target,
             values=self.values,
             boards=boards,
+            connection=connection,
             code=replace(base.code, **code),
             benchmark=self.name,
             **settings,
         )
 
-    def over(self, report: Report) -> list[str]:
-        """Return a text for each limit that the benchmark's rows in a Report are above."""
-        own = [each for each in summaries(report) if self._has(each)] if self.limits else []
+    def limits_on(self, board: str) -> dict[str, float]:
+        """Return the limits on a board; none on one that the file does not name."""
+        if self.boards and board not in map(_name_of, self.boards):
+            return {}
+        return {**self.limits.get("", {}), **self.limits.get(board, {})}
+
+    def over(self, groups: Iterable[GroupSummary]) -> list[str]:
+        """Return a text for each limit that the benchmark's rows among a Report's are above."""
+        own = [each for each in groups if self._has(each)] if self.limits else []
         boards = dict.fromkeys(each.board for each in own)
         texts: list[str] = []
         for board in boards:
             groups = [each for each in own if each.board == board]
-            limits = {**self.limits.get("", {}), **self.limits.get(board, {})}
             try:
-                texts += over_limits(groups, limits, self.name)
+                texts += over_limits(groups, self.limits_on(board), self.name)
             except UnknownNameError as error:
                 error.message = f"{self.place}: limit of {self.name} on {board}: {error.message}"
                 raise
@@ -167,12 +184,30 @@ class Benchmarks:
         """The folder that paths begin at."""
         return self.file.parent
 
-    def planned(self, base: Plan, given: Collection[str]) -> list[tuple[Benchmark, Plan | None]]:
-        """Return all with their plans, see `Benchmark.plan`; an agent at a port names its board."""
+    def planned(
+        self,
+        base: Plan,
+        given: Collection[str],
+        chosen: Sequence[Benchmark] | None = None,
+        on_note: Callable[[str], None] = lambda text: None,
+    ) -> list[tuple[Benchmark, Plan | None]]:
+        """Return all with their plans, see `Benchmark.plan`; an agent at a port names its board.
+
+        A board of the command that none of the ``chosen`` is for measures all of them.
+        """
         if base.connection.port is not None and self.all and not base.boards:
             [spec] = boards_of(replace(base, target=self.all[0].target, flash=False))
             base, given = replace(base, boards=(spec.name,)), {*given, "boards"}
-        return [(each, each.plan(base, given)) for each in self.all]
+        chosen = self.all if chosen is None else chosen
+        known = {name for each in chosen for name in each.boards}
+        is_free = "boards" not in given or not all(each.boards for each in chosen)
+        others = [] if is_free else [name for name in base.boards if name not in known]
+        if others and chosen:
+            on_note(
+                f"the benchmarks do not name {', '.join(others)} in `boards`: they are measured "
+                "there without their limits"
+            )
+        return [(each, each.plan(base, given, others)) for each in self.all]
 
     def chosen(self, names: Sequence[str] = (), tags: Sequence[str] = ()) -> list[Benchmark]:
         """Return those that a name or a pattern fits, and that have one of the tags."""
@@ -192,29 +227,25 @@ class Benchmarks:
         ]
 
 
-def read_benchmarks(
-    file: SettingsFile, on_error: Callable[[UsageError], None] | None = None
-) -> Benchmarks:
+def _raised(error: UsageError) -> None:
+    raise error
+
+
+OnError: TypeAlias = Callable[[UsageError], None]
+
+
+def read_benchmarks(file: SettingsFile, on_error: OnError = _raised) -> Benchmarks:
     """Return the benchmarks of a settings file; ``on_error`` gets all mistakes, not the first."""
     known: dict[str, Benchmark] = {}
-    common: Mapping[str, Any] = {}
-    try:
-        common = _common(file)
-    except UsageError as error:
-        if on_error is None:
-            raise
-        on_error(error)
+    common = _common(file, on_error)
     for number, content in enumerate(_tables(file)):
         table = TomlTable({**common, **content}, file.file, *file.path, BENCHMARK, number)
-        try:
-            benchmark = _benchmark(table)
-            if benchmark.name in known:
-                first = known[benchmark.name].place
-                raise table.error("name", f'"{benchmark.name}" is already at {first}')
-        except UsageError as error:
-            if on_error is None:
-                raise
-            on_error(error)
+        benchmark = _benchmark(table, on_error)
+        if benchmark is None:
+            continue
+        if benchmark.name in known:
+            first = known[benchmark.name].place
+            on_error(table.error("name", f'"{benchmark.name}" is already at {first}'))
             continue
         known[benchmark.name] = benchmark
     return Benchmarks(file.file.absolute(), tuple(known.values()))
@@ -229,70 +260,144 @@ def _tables(file: SettingsFile) -> Iterable[Mapping[str, Any]]:
     return tables
 
 
-def _common(file: SettingsFile) -> Mapping[str, Any]:
-    """Return the keys that all benchmarks have."""
+def _common(file: SettingsFile, on_error: OnError) -> Mapping[str, Any]:
+    """Return the keys that all benchmarks have, without wrong ones."""
     content = file.content.get(BENCHMARKS, {})
     if not isinstance(content, dict):
         raise UsageError(f"{file.file}: {BENCHMARKS} is not a table.", hint="[benchmarks]")
-    table = TomlTable(content, file.file, *file.path, BENCHMARKS)
-    _how(table)
-    for key in ("boards", "tags"):
-        table.texts(key)
-    table.end()
-    return content
+    right: dict[str, Any] = {}
+    for key, value in content.items():
+        wrong: list[UsageError] = []
+        table = TomlTable({key: value}, file.file, *file.path, BENCHMARKS)
+        _how(table, wrong.append)
+        _present(table, _REST, _texts_of(table), wrong.append)
+        wrong += table.unknown()
+        for error in wrong:
+            on_error(error)
+        right |= {} if wrong else {key: value}
+    return right
 
 
-def _benchmark(table: TomlTable) -> Benchmark:
-    name = table.take("name", str)
-    if not name or NOT_IN_NAMES.search(name):
-        raise table.error("name", f"{name!r} has a blank or one of : = , * ? [ ]")
-    if name == ALL:
-        raise table.error("name", f"{name!r} means each function; choose another name")
-    target = table.take("target", str)
-    path, function = split_target(target)
-    if not path or not function:
-        raise table.error("target", f"{target!r} is not PATH:FUNCTION or PATH:all")
-    settings, code = _how(table)
-    expected = table.table("expect", required=False)
-    settings["expect"] = tuple(f"{key}={_text(expected, key)}" for key in expected.keys)
-    arguments = table.table("arguments", required=False)
-    values = tuple(f"{key}={_text(arguments, key)}" for key in arguments.keys)
-    boards = table.texts("boards")
-    benchmark = Benchmark(
-        name,
-        target,
-        values,
+def _benchmark(table: TomlTable, on_error: OnError) -> Benchmark | None:
+    """Return a benchmark without wrong keys; None if it cannot be compiled or called."""
+    found: dict[str, Any] = {}
+    wrong: list[UsageError] = []
+    for key, read in (
+        ("name", _name),
+        ("target", _target),
+        ("arguments", partial(_assigned, on_error=wrong.append)),
+    ):
+        with _telling(wrong.append):
+            found[key] = read(table, key)
+    is_whole = not wrong
+    settings, code = _how(table, wrong.append)
+    timeout_s = settings.pop("timeout_s", None)
+    with _telling(wrong.append):
+        settings["expect"] = _assigned(table, "expect", wrong.append)
+    found |= _present(table, _REST, _texts_of(table), wrong.append)
+    boards = found.get("boards", ())
+    limits: dict[str, dict[str, float]] = {}
+    with _telling(wrong.append):
+        limits = _limits(table.table("limit", required=False), boards, wrong.append)
+    wrong += table.unknown()
+    for error in wrong:
+        on_error(error)
+    if not is_whole:
+        return None
+    return Benchmark(
+        found["name"],
+        found["target"],
+        found["arguments"],
         boards,
         settings,
         code,
-        _limits(table.table("limit", required=False), boards),
-        table.texts("tags"),
+        limits,
+        found.get("rules", ()),
+        timeout_s,
+        found.get("tags", ()),
         table,
     )
-    table.end()
-    return benchmark
 
 
-def _how(table: TomlTable) -> tuple[dict[str, Any], dict[str, Any]]:
+@contextmanager
+def _telling(on_error: OnError) -> Iterator[None]:
+    """Tell a mistake, and go on."""
+    try:
+        yield
+    except UsageError as error:
+        on_error(error)
+
+
+def _name(table: TomlTable, key: str) -> str:
+    name: str = table.take(key, str)
+    if not name or NOT_IN_NAMES.search(name):
+        raise table.error(key, f"{name!r} has a blank or one of : = , * ? [ ]")
+    if name == ALL:
+        raise table.error(key, f"{name!r} means each function; choose another name")
+    return name
+
+
+def _target(table: TomlTable, key: str) -> str:
+    target: str = table.take(key, str)
+    if not all(split_target(target)):
+        raise table.error(key, f"{target!r} is not PATH:FUNCTION or PATH:all")
+    return target
+
+
+def _assigned(table: TomlTable, key: str, on_error: OnError) -> tuple[str, ...]:
+    """Return the values of a table as the command line has them: ``NAME=VALUE``."""
+    own = table.table(key, required=False)
+    values = _present(own, {name: name for name in own.keys}, partial(_text, own), on_error)
+    return tuple(f"{name}={value}" for name, value in values.items())
+
+
+_REST: Final = {"boards": "boards", "tags": "tags", "fail-if": "rules"}
+
+
+def _texts_of(table: TomlTable) -> Callable[[str], tuple[str, ...]]:
+    def read(key: str) -> tuple[str, ...]:
+        texts = table.texts(key)
+        if key == "fail-if":
+            from boardprof.results.comparison.rule import parse_rule  # later: few files have any
+
+            for text in texts:
+                try:
+                    parse_rule(text)
+                except UsageError as error:
+                    why = error.message.partition("\n")[0].rstrip(".")
+                    raise table.error(key, f"{text!r}: {why}") from error
+        return texts
+
+    return read
+
+
+def _how(table: TomlTable, on_error: OnError = _raised) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return how a benchmark is measured and compiled: attributes of its plan and its code."""
+
+    def level(key: str) -> str:
+        return f"-O{_text(table, key)}"
+
+    def tolerance(key: str) -> float:
+        found = float(_limit(table, key))
+        if found < 0:
+            raise table.error(key, f"must be 0 or more, not {found}")
+        return found
+
+    read = partial(_present, table, on_error=on_error)
     code = {
-        **_present(table, _TEXTS_OF_CODE, lambda key: table.take(key, str)),
-        **_present(table, _LISTS_OF_CODE, table.texts),
+        **read(_TEXTS_OF_CODE, lambda key: table.take(key, str)),
+        **read(_LISTS_OF_CODE, table.texts),
+        **read({"optimize": "optimize"}, level),
     }
-    if table.has("optimize"):
-        code["optimize"] = f"-O{_text(table, 'optimize')}"
     if code.get("libc", "board") not in ("board", "none"):
-        raise table.error("libc", 'must be one of "board", "none"')
+        on_error(table.error("libc", 'must be one of "board", "none"'))
     settings = {
-        **_present(table, {key: key for key in _WHOLE}, lambda key: _whole(table, key)),
-        **_present(table, _FLAGS, lambda key: table.take(key, bool)),
+        **read({key: key for key in _WHOLE}, lambda key: _whole(table, key)),
+        **read(_FLAGS, lambda key: table.take(key, bool)),
+        **read({"metrics": "metrics"}, lambda key: table.texts(key, None)),
+        **read({"tolerance": "tolerance"}, tolerance),
+        **read({"timeout_s": "timeout_s"}, lambda key: table.positive(key, math.inf)),
     }
-    if table.has("metrics"):
-        settings["metrics"] = table.texts("metrics", None)
-    if table.has("tolerance"):
-        settings["tolerance"] = tolerance = float(_limit(table, "tolerance"))
-        if tolerance < 0:
-            raise table.error("tolerance", f"must be 0 or more, not {tolerance}")
     return settings, code
 
 
@@ -308,10 +413,15 @@ def plan_of_settings(file: Path, settings: Mapping[str, Any], boards: Sequence[s
 
 
 def _present(
-    table: TomlTable, keys: Mapping[str, str], take: Callable[[str], Any]
+    table: TomlTable, keys: Mapping[str, str], take: Callable[[str], Any], on_error: OnError
 ) -> dict[str, Any]:
     """Return the values of those keys that the table has, by their names in the plan."""
-    return {name: take(key) for key, name in keys.items() if table.has(key)}
+    found: dict[str, Any] = {}
+    for key, name in keys.items():
+        with _telling(on_error):
+            if table.has(key):
+                found[name] = take(key)
+    return found
 
 
 def _whole(table: TomlTable, key: str) -> int:
@@ -331,20 +441,31 @@ def _text(table: TomlTable, key: str) -> str:
     return f"{value}"
 
 
-def _limits(table: TomlTable, boards: Sequence[str]) -> dict[str, dict[str, float]]:
+def _limits(
+    table: TomlTable, boards: Sequence[str], on_error: OnError
+) -> dict[str, dict[str, float]]:
     """Return limits by board and metric; "" for every board."""
     found: dict[str, dict[str, float]] = {}
     for key in table.keys:
-        if isinstance(table.value(key), dict):
-            known = [Path(name).name for name in boards] or [*find_boards()]
-            is_own = not boards and UnknownNameError.nearest(key, known) is None  # a folder of -b
-            if key not in known and not is_own:
-                raise table.error(key, UnknownNameError("board", key, known, where="here").message)
-            own = table.table(key)
-            found[key] = {metric: _limit(own, metric) for metric in own.keys}
-        else:
-            found.setdefault("", {})[key] = _limit(table, key)
+        with _telling(on_error):
+            if isinstance(table.value(key), dict):
+                known = [*map(_name_of, boards)] or [*find_boards()]
+                is_own = not boards and UnknownNameError.nearest(key, known) is None  # one of -b
+                if key not in known and not is_own:
+                    error = UnknownNameError("board", key, known, where="here")
+                    raise table.error(key, error.message.rstrip("."))
+                own = table.table(key)
+                found[key] = _present(
+                    own, {name: name for name in own.keys}, partial(_limit, own), on_error
+                )
+            else:
+                found.setdefault("", {})[key] = _limit(table, key)
     return found
+
+
+def _name_of(board: str) -> str:
+    """Return the name of a board that may be given by its folder."""
+    return Path(board).name
 
 
 def _limit(table: TomlTable, key: str) -> float:
@@ -367,30 +488,43 @@ def check_benchmarks(
     """
     compiled: dict[tuple[object, ...], dict[str, CFunction] | str] = {}
     for benchmark, plan in pairs:
-        specs, key = [], "boards"
         try:
             specs = boards_of(plan)
-            key = "arguments"
-            data = plan.read_data([spec.name for spec in specs])
-            with_each_setting(plan)
         except BoardprofError as error:
-            key = "expect" if error.message.startswith(option("--expect")) else key
-            yield _at(benchmark, key, error)
+            yield _at(benchmark, error, "boards")
             continue
+        names = [spec.name for spec in specs]
+        data = PlanData()
+        for key, part in _parts(plan):
+            try:
+                read = part.read_data(names)
+            except BoardprofError as error:
+                yield _at(benchmark, error, key, *part.arguments)
+            else:
+                arguments = {**data.arguments, **read.arguments}
+                data = PlanData(arguments, [*data.expectations, *read.expectations])
         told: set[str] = set()
         for spec in specs:
             # The function is part of it, since it may be a static one of a header.
             place = (spec.folder, plan.path, plan.code, plan.function)
             if place not in compiled:
                 compiled[place] = _functions(spec, plan, on_command)
-            for key, text in _mistakes(plan, compiled[place], data):
+            for key, name, text in _mistakes(plan, compiled[place], data):
                 if text not in told:
                     told.add(text)
-                    yield _at(benchmark, key, UsageError(text))
+                    yield _at(benchmark, UsageError(text), key, name)
 
 
-def _at(benchmark: Benchmark, key: str, error: BoardprofError) -> UsageError:
-    text = f"{benchmark.place_of(key)}: {benchmark.name}: {error.message}"
+def _parts(plan: Plan) -> Iterator[tuple[str, Plan]]:
+    """Yield each argument and expectation of a plan alone, with the key that it is under."""
+    for value in plan.values:
+        yield "arguments", replace(plan, values=(value,), expect=())
+    for value in plan.expect:
+        yield "expect", replace(plan, values=(), expect=(value,))
+
+
+def _at(benchmark: Benchmark, error: BoardprofError, *keys: str) -> UsageError:
+    text = f"{benchmark.place_of(*keys)}: {benchmark.name}: {error.message}"
     of_command = "--expect" in (error.hint or "")
     return UsageError(text, hint=_EXPECT if of_command else error.hint)
 
@@ -414,10 +548,10 @@ def _functions(
 
 def _mistakes(
     plan: Plan, found: dict[str, CFunction] | str, data: PlanData
-) -> Iterator[tuple[str, str]]:
-    """Yield the key and a text for each thing that is wrong with a benchmark on one board."""
+) -> Iterator[tuple[str, str, str]]:
+    """Yield key, name and a text for each thing that is wrong with a benchmark on one board."""
     if isinstance(found, str):
-        yield "target", found
+        yield "target", "", found
         return
     if plan.function == ALL:
         return
@@ -425,27 +559,37 @@ def _mistakes(
     if function is None:
         where = f"in {plan.path}"
         error: UsageError = UnknownNameError("function", plan.function, [*found], where=where)
-        yield "target", f"{error}"
+        yield "target", "", f"{error}"
         return
     if function.reason is not None:
-        yield "target", f"{plan.function} cannot be called over the wire: {function.reason}."
+        text = f"{plan.function} cannot be called over the wire: {function.reason}."
+        yield "target", "", text
         return
-    text = signature(function)
-    try:
-        check_arguments(plan.function, text, plan.arguments)
-        for parameter in function.parameters:
-            if parameter.name in data.arguments:
-                name, kind = parameter.name, parameter.type
-                pointer = kind if isinstance(kind, Pointer) else None
+    known = [parameter.name for parameter in function.parameters]
+    unknown = parameters_given(known, plan.arguments) - {*known}
+    for name in (each for each in plan.arguments if each in unknown) if unknown else ("",):
+        given = {
+            each: text for each, text in plan.arguments.items() if each not in unknown - {name}
+        }
+        try:
+            check_arguments(plan.function, signature(function), given)
+        except UsageError as error:
+            yield "arguments", name, f"{error}"
+    for parameter in function.parameters:
+        if parameter.name in data.arguments:
+            name, kind = parameter.name, parameter.type
+            pointer = kind if isinstance(kind, Pointer) else None
+            try:
                 value = data.arguments[name].value(pointer)
                 if isinstance(kind, Scalar):
                     scalar_packer(name, kind.text, kind.names)(plan.function, value)
-    except UsageError as error:
-        yield "arguments", f"{error}"
+            except UsageError as error:
+                yield "arguments", name, f"{error}"
     returned = [RETURN] if function.result is not None else []
     numbers = {p.name for p in function.parameters if isinstance(p.type, Scalar)}
-    outputs = [*returned, *(name for name in data.arguments if name not in numbers)]
+    outputs = [*returned, *(name for name in plan.arguments if name not in numbers)]
     for each in data.expectations:
         if each.name is not None and each.name not in outputs:
             where = f"of {plan.function}"
-            yield "expect", UnknownNameError("output", each.name, outputs, where=where).message
+            text = UnknownNameError("output", each.name, outputs, where=where).message
+            yield "expect", each.name, text

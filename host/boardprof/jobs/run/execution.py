@@ -25,7 +25,7 @@ from boardprof.base.progress import show_progress, waiting
 from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
-from boardprof.measure.connect import connect_by, open_firmware
+from boardprof.measure.connect import connect_by, guard_calls, open_firmware
 from boardprof.measure.sampling.available_metrics import asks_core_cycles
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
@@ -212,6 +212,10 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             heard()
             show_progress(what, done, total)
 
+        if plan.benchmark:  # each may have its own
+            times = plan.connection.timeout_s, plan.connection.wall_timeout_s
+            if times != board.session.asked_s:
+                guard_calls(board.session, board.dictionary, board.spec, *times)
         wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
         given = {"warmup": plan.warmup, "repeat": plan.repeat}
         rounds = {name: count for name, count in given.items() if count is not None}
@@ -304,9 +308,11 @@ def run_plans(
     groups: dict[tuple[object, ...], tuple[BoardSpec, list[Plan]]] = {}
     wanted: list[WantedMetrics] = []
     names: dict[str, None] = {}
+    known: dict[object, list[BoardSpec]] = {}  # to read a description takes milliseconds
     for plan in plans:
         try:
-            specs = boards_of(plan)
+            key = plan.boards if plan.benchmark else id(plan)
+            specs = known[key] = known.get(key) or boards_of(plan)
             # Report a mistake in these before anything is built.
             boards = [spec.name for spec in specs]
             data = plan.read_data(boards) if is_chosen(plan) else plan.data

@@ -183,14 +183,11 @@ def _tolerance_hint(found: npt.NDArray[Any], tolerance: float) -> str | None:
 
 
 def _equal(found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float) -> npt.NDArray[Any]:
-    """Compare element by element: bits, or floats to within the tolerance; NaN equals NaN."""
+    """Compare element by element: bits, or floats as `is_equal` does."""
     import numpy as np
 
-    if found.dtype.kind == "f" and tolerance:
-        wide = np.promote_types(found.dtype, np.float64)  # the tolerance need not fit into others
-        pair = found.astype(wide), wanted.astype(wide)
-        with np.errstate(all="ignore"):
-            return np.asarray(np.isclose(*pair, rtol=tolerance, atol=0.0, equal_nan=True))
+    from boardprof.results.comparison.difference import is_equal
+
     if found.dtype.kind == "V" and found.dtype.names:
         members = [_equal(found[name], wanted[name], 0.0) for name in found.dtype.names]
         rows = [each.reshape(*found.shape, -1).all(axis=-1) for each in members]
@@ -201,8 +198,10 @@ def _equal(found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float) 
         for array in (found, wanted)
     ]
     same = np.asarray((bits[0] == bits[1]).all(axis=-1))
-    # The sign and the payload of a NaN differ from core to core.
-    return same | (np.isnan(found) & np.isnan(wanted)) if found.dtype.kind == "f" else same
+    if found.dtype.kind == "f":  # the bits of equal ones may differ, such as those of NaNs
+        pairs = zip(wanted[~same].tolist(), found[~same].tolist(), strict=True)
+        same[~same] = [is_equal(*pair, tolerance) for pair in pairs]
+    return same
 
 
 def _furthest(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> str:

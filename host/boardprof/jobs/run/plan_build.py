@@ -110,6 +110,9 @@ def _built(
 
 def _needed(functions: Sequence[CFunction], plans: Sequence[Plan]) -> tuple[list[str] | None, bool]:
     """Return the functions that plans need, and whether they need no others; None: not known."""
+    # A benchmark whose function is missing fails alone, and needs nothing.
+    known = {fn.name for fn in functions if fn.reason is None}
+    plans = [plan for plan in plans if plan.function in (ALL, *known)] or plans
     found = [needed_functions(functions, each.function, each.values) for each in plans]
     names = [name for needed, _ in found for name in needed or ()]
     is_known = all(needed is not None for needed, _ in found)

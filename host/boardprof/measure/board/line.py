@@ -188,13 +188,17 @@ _WHOLE_S = 60.0
 """Longest time of all answers together; enough for some hundred functions at 9,600 baud."""
 
 
-def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
-    """Ask the board, or take the stored dictionary of a board with the same build and hash."""
+def fetch_dictionary(session: Session, cache: Path | None, offer: str = "") -> Dictionary:
+    """Ask the board, or take the stored dictionary of a board with the same build and hash.
+
+    ``offer``: identifies what a build here offers, in place of the build id: other code of the same
+    functions has the same dictionary.
+    """
     # The dictionary's hash is the CRC-32 over all answers, so the host keeps them and does not ask
     # again until the hash changes (SPEC.md 5.1).
     welcome = session.welcome
     assert welcome is not None, "the session is open"
-    name = f"{welcome.build_id.hex()}-{welcome.dictionary_hash:08x}.msgpack"
+    name = f"{offer or welcome.build_id.hex()}-{welcome.dictionary_hash:08x}.msgpack"
     kept = None if cache is None else cache / name
     if kept is not None:
         with contextlib.suppress(OSError):

@@ -356,7 +356,7 @@ def _difference(name: str, old: object, new: object, tolerance: float) -> str:
         return _array_difference(name, old, new, tolerance)
     if isinstance(old, Output) or isinstance(new, Output) or old is None or new is None:
         return f"it is {_kind(old)} before, {_kind(new)} after"
-    if _is_equal(old, new, tolerance):
+    if is_equal(old, new, tolerance):
         return ""
     return f"{old} before, {new} after"
 
@@ -380,7 +380,7 @@ def _array_difference(name: str, old: Output, new: Output, tolerance: float) -> 
     differs = [
         at
         for at, pair in enumerate(zip(olds, news, strict=True))
-        if not _is_equal(*pair, tolerance)
+        if not is_equal(*pair, tolerance)
     ]
     if not differs:
         return ""  # floats within the tolerance, or NaNs with other bits
@@ -399,8 +399,8 @@ def _index(shape: Sequence[int], at: int) -> _Place:
     return tuple(found)
 
 
-def _is_equal(old: object, new: object, tolerance: float) -> bool:
-    """Compare two numbers or texts: floats within a relative tolerance; NaN equals NaN."""
+def is_equal(old: object, new: object, tolerance: float) -> bool:
+    """Compare two numbers or texts: floats within a share of the old one; NaN equals NaN."""
     if isinstance(old, float) or isinstance(new, float):
         if not (isinstance(old, int | float) and isinstance(new, int | float)):
             return False
@@ -408,5 +408,5 @@ def _is_equal(old: object, new: object, tolerance: float) -> bool:
             return math.isnan(old) and math.isnan(new)
         if not tolerance:
             return old == new and math.copysign(1, old) == math.copysign(1, new)
-        return math.isclose(old, new, rel_tol=tolerance, abs_tol=0.0)
+        return old == new or abs(new - old) <= tolerance * abs(old) < math.inf
     return old == new

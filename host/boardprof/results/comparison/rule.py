@@ -70,6 +70,7 @@ class Rule:
         limit: >= 0 for ">", <= 0 for "<"; a change equal to the limit is allowed.
         unit: "%" of the old value, "" the metric's own unit, "pp" points of a Percent, "spread"
             spreads of earlier runs: the limit is then a distance from their median.
+        benchmark: the only benchmark that it is for; "" for all rows.
     """
 
     text: str
@@ -78,6 +79,11 @@ class Rule:
     sign: Literal[">", "<"]
     limit: int | float
     unit: Unit
+    benchmark: str = ""
+
+    def is_about(self, name: str, label: str) -> bool:
+        """Tell whether it is for the rows of a function with a label."""
+        return not self.benchmark or self.benchmark == (label or name)
 
     def __str__(self) -> str:
         """Return it as it was written."""

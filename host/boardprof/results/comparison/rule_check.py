@@ -87,7 +87,8 @@ def apply_rules(
     for rule in rules:
         own = [gap for gap in gaps if _is_for(rule, gap)]
         if unknown_stacks and rule.chosen([STACK]):
-            _check_stacks(rule, rows, own, unknown_stacks)
+            of_rule = [row for row in rows if rule.is_about(row.name, row.label)]
+            _check_stacks(rule, of_rule, own, unknown_stacks)
         chosen = _rows_of(rule, rows, own)
         pairs = {i: pair for i in chosen if (pair := _pair(rows[i], rule, usual_of)) is not None}
         notes += _notes_of(rule, [rows[i] for i in chosen], [*pairs.values()], alpha)
@@ -232,7 +233,7 @@ def _names(row: Difference | Gap) -> tuple[str, str]:
 def _is_for(rule: Rule, row: Gap) -> bool:
     if rule.is_glob and rule.unit == "pp" and not _may_have_points(row.metric):
         return False
-    return any(rule.chosen([name]) for name in _names(row))
+    return rule.is_about(row.name, row.label) and any(rule.chosen([name]) for name in _names(row))
 
 
 def _check_stacks(
@@ -261,10 +262,11 @@ def _check_stacks(
 
 
 def _rows_of(rule: Rule, rows: Sequence[Difference], gaps: Sequence[Gap]) -> list[int]:
-    metrics = dict.fromkeys(row.metric for row in rows)
-    of_parts = dict.fromkeys(_names(row)[1] for row in rows)
+    own = {i: row for i, row in enumerate(rows) if rule.is_about(row.name, row.label)}
+    metrics = dict.fromkeys(row.metric for row in own.values())
+    of_parts = dict.fromkeys(_names(row)[1] for row in own.values())
     chosen = rule.chosen(metrics) or rule.chosen(of_parts)
-    found = [i for i, row in enumerate(rows) if chosen & {*_names(row)}]
+    found = [i for i, row in own.items() if chosen & {*_names(row)}]
     if not found and not gaps:
         raise UnknownNameError("metric", rule.metric, metrics, where=f"for the rule {rule.text!r}")
     with_points = [i for i in found if rows[i].kind is Percent or _may_have_points(rows[i].metric)]

@@ -131,7 +131,7 @@ class BranchRuns:
         self,
         report: Report,
         *,
-        rules: Iterable[str] = (),
+        rules: Iterable[str | Rule] = (),
         allow: Sequence[str] = (),
         target: str = "",
         part: Callable[[Report], Report | None] = _whole,
@@ -209,7 +209,10 @@ def _compared(
         return None
     for rule in rules:
         rows = [
-            row for row in found.rows if rule.chosen([row.metric, f"{row.device}.{row.metric}"])
+            row
+            for row in found.rows
+            if rule.is_about(row.name, row.label)
+            and rule.chosen([row.metric, f"{row.device}.{row.metric}"])
         ]
         if not rule.is_glob and rows and all(row.before is None for row in rows):
             return None

@@ -7,6 +7,7 @@ Options are explained in the GCC manual, 3.4 to 3.17.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -188,8 +189,10 @@ def _candidates(folder: Path) -> Iterator[Path]:
     for at in (folder, *folder.parents)[:_MOST_LEVELS]:
         with suppress(OSError):
             below = sorted(name for name in os.listdir(at) if _BUILD_FOLDER.match(name))
-            places = (at / name / _NAME for name in ("", *below))
-            yield from (path for path in places if path.is_file())
+            # CMake's presets have build/Debug or out/build/Debug, Zephyr's sysbuild build/APP.
+            yield from at.glob(_NAME)
+            for name, form in itertools.product(below, ("", "*/", "build/*/")):
+                yield from sorted((at / name).glob(f"{form}{_NAME}"))
         if (at / ".git").exists():
             return
 
@@ -210,7 +213,14 @@ def _read(database: Path, _changed_ns: int) -> dict[Path, dict[str, Any]]:
 
 def _words(entry: dict[str, Any]) -> list[str]:
     """Return the words of an entry's command; empty if it cannot be split."""
+    words: list[str] = []
     try:
-        return list(entry.get("arguments") or shlex.split(str(entry.get("command", ""))))
-    except ValueError:
+        for word in entry.get("arguments") or shlex.split(str(entry.get("command", ""))):
+            response = Path(entry["directory"], word[1:]) if word.startswith("@") else None
+            if response is not None and response.is_file():  # GCC manual, 3.2, @file
+                words += shlex.split(response.read_text(encoding="utf-8"))
+            else:
+                words.append(word)
+    except (OSError, ValueError):
         return []
+    return words

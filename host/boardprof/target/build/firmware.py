@@ -26,10 +26,10 @@ from boardprof.base.errors import (
 )
 from boardprof.base.files import check_is_file, write_bytes
 from boardprof.base.progress import activity
-from boardprof.target.cfunction import CFunction
+from boardprof.target.cfunction import CFunction, signature
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import CHOOSE, DEFAULT_BAUD, FlashSpec, filled
-from boardprof.target.toolchain.cache import Cache
+from boardprof.target.toolchain.cache import Cache, digest
 from boardprof.target.toolchain.compiler import Compiler
 from boardprof.target.toolchain.tools import Tools, ended
 from boardprof.wire.transport.keyed import KEY_VARIABLE
@@ -53,6 +53,11 @@ class BuiltFirmware:
     sources: tuple[Path, ...] = ()
     libc_lacks: str = ""
     unconnected: tuple[str, ...] = ()
+
+    @property
+    def offer(self) -> str:
+        """What identifies the board and the functions that it offers, whatever their code is."""
+        return digest(self.board.name, [(fn.name, signature(fn)) for fn in self.functions])
 
     @property
     def notes(self) -> list[str]:

@@ -96,7 +96,7 @@ def one_plan(name: str, base: Plan) -> Plan | None:
     benchmark = benchmark_called(name)
     if benchmark is None:
         return None
-    plan = benchmark.plan(base, explicit_options())
+    plan = benchmark.plan(base, explicit_options(), base.boards)
     if plan is None or len(plan.boards) > 1:
         raise UsageError(
             f"{name} is for {', '.join(benchmark.boards or base.boards)}.",
@@ -151,8 +151,9 @@ def check(names: tuple[str, ...], tags: tuple[str, ...], board: str | None, verb
     # Without the port of the settings: no board is asked.
     base = replace(_plan_of_settings(board), connection=Connection(), flash=False)
     given = {"boards"} if board else set()
-    plans = [(each, each.plan(base, given)) for each in found.chosen(names, tags)]
-    pairs = [(each, plan) for each, plan in plans if plan is not None]
+    chosen = found.chosen(names, tags)
+    plans = found.planned(base, given, chosen, echo_note)
+    pairs = [(each, plan) for each, plan in plans if plan is not None and each in chosen]
     with contextlib.chdir(found.folder):
         mistakes += check_benchmarks(pairs, echo_command if verbose else None)
     for mistake in mistakes:

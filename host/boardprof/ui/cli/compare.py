@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from boardprof.jobs.run.alternating import Alternated
     from boardprof.results.comparison.comparison import Comparison
+    from boardprof.results.comparison.rule import Rule
     from boardprof.results.history.report_lookup import Found
     from boardprof.results.history.run_comparison import BranchRuns
     from boardprof.results.report.report import Report
@@ -43,7 +44,7 @@ REGRESSION = 1
 class GateOptions:
     """The values of the gate options."""
 
-    rules: tuple[str, ...]
+    rules: tuple[str | Rule, ...]
     alpha: float
     allow: tuple[str, ...]
     fail_if_missing: bool
@@ -313,11 +314,21 @@ class Against:
                 return []
             if split_target(self.target)[1] != ALL:  # a whole run has other functions, too
                 before = part_of_calls(before, report) or before  # the error lists its rows
+            gate = replace(gate, rules=tuple(self._rules_of(report)))
             self.comparison = gate.compared(before, report, **self._facts)
             gate.check(self.comparison, may_wait=self.branch is not None)
         except BoardprofError as error:
             return [error]
         return []
+
+    def _rules_of(self, report: Report) -> Iterator[str | Rule]:
+        """Yield the rules, without those of benchmarks that could not be measured."""
+        from boardprof.results.stats.groups import summaries
+
+        keys = [each.key for each in summaries(report)]
+        for rule in self.gate.rules:
+            if isinstance(rule, str) or any(rule.is_about(key.name, key.label) for key in keys):
+                yield rule
 
     @property
     def keeps_clean(self) -> bool:
@@ -423,8 +434,9 @@ against_options = together(
 """What a run is compared with; `parse_against` has the values."""
 
 
-def parse_against(options: Mapping[str, Any], target: str) -> Against:
-    """Return the given options."""
+def parse_against(options: Mapping[str, Any], target: str, rules: Sequence[Rule] = ()) -> Against:
+    """Return the given options; ``rules`` are those of the project's benchmarks."""
+    options = {**options, "rules": (*options["rules"], *rules)}
     # The earlier run is looked up now, so ``last`` is the one before this, and a mistake is
     # reported before anything is measured.
     ref, bisects = options["against"], options["bisect"]

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from boardprof.jobs.run.execution import Outcome
     from boardprof.jobs.run.plan import Plan
     from boardprof.results.comparison.comparison import Comparison
+    from boardprof.results.comparison.rule import Rule
     from boardprof.results.history.run import Run, RunId
     from boardprof.results.report.report import Report
     from boardprof.show.exporters import Export
@@ -238,14 +239,10 @@ def run(
 
     check_save_name(options["save"])
     request = _request(target, values, board_names, options)
-    against = parse_against(options, request.target)
+    against = parse_against(options, request.target, request.rules)
     has_outputs = options["expect"] or against.is_wanted or request.benchmarks
     if options["tolerance"] and "tolerance" in explicit_options() and not has_outputs:
         raise UsageError("--tolerance needs --expect or --against.", hint="--expect @y.npy")
-    if request.benchmarks and against.has_turns:
-        raise UsageError(
-            "--ab and --ab-rev measure one target, not benchmarks.", hint="give PATH:FUNCTION"
-        )
     if options["watch"]:
         return _watch(request, against, options)
     exports = read_exports(options["exports"], comparisons=None)
@@ -314,13 +311,29 @@ class _Request:
         names = failure.message.split(": ")[:2]  # the first one may be the board's
         return next((f"{each.place}: " for each in self.benchmarks if each.name in names), "")
 
+    @property
+    def rules(self) -> list[Rule]:
+        """The rules of the benchmarks, each for its own rows."""
+        texts = [(each.name, text) for each in self.benchmarks for text in each.rules]
+        if not texts:
+            return []
+        from boardprof.results.comparison.rule import parse_rule
+
+        return [replace(parse_rule(text), benchmark=name) for name, text in texts]
+
     def over(self, report: Report) -> tuple[list[str], list[UsageError]]:
         """Return a text for each limit that a Report is above, and mistakes in limits."""
         texts: list[str] = []
         wrong: list[UsageError] = []
-        for each in self.benchmarks:
+        limited = [each for each in self.benchmarks if each.limits]
+        if not limited:
+            return texts, wrong
+        from boardprof.results.stats.groups import summaries
+
+        groups = summaries(report)
+        for each in limited:
             try:
-                texts += each.over(report)
+                texts += each.over(groups)
             except UsageError as error:
                 wrong.append(error)
         return texts, wrong
@@ -347,14 +360,11 @@ def _request(
     given = explicit_options()
     base = _plan("", (), board_names, {**options, **_absolute(options)})
     port = base.connection.port
-    pairs = chosen.of.planned(base, given)
+    pairs = chosen.of.planned(base, given, chosen.benchmarks, echo_note)
     plans = [plan for _, plan in pairs if plan is not None]
     found = [each for each, plan in pairs if plan is not None and each in chosen.benchmarks]
     if not found:
-        boards = ", ".join(base.boards) or f"the board at {port}"
-        raise UsageError(
-            f"No benchmark is for {boards}.", hint=f"add it to `boards` in {chosen.of.file.name}"
-        )
+        raise UsageError("No benchmark has both this name and this tag.", hint="leave out --tag")
     is_whole = len(found) == len(chosen.of.all) and port is None and "boards" not in given
     name = chosen.of.file.name
     return _Request(plans, f"{name}:all" if is_whole else name, found, chosen.of.folder)
@@ -423,12 +433,12 @@ def _measured(
     shown = shows_console(options)
     with progress_bar(measures=True), stdout_of_boards(shown=shown):
         listener = run_listener(options, on_sources=sources.extend)
-        if not against.has_turns:
-            with contextlib.chdir(request.folder or "."):
+        with contextlib.chdir(request.folder or "."):
+            if not against.has_turns:
                 return run_plans(request.plans, listener, request.is_chosen)
-        [plan] = request.plans
-        with two_sides(plan, flags=against.flags, revision=against.revision) as (before, after):
-            found = run_in_turns(before, after, listener)
+            sides = two_sides(request.plans, flags=against.flags, revision=against.revision)
+            with sides as (before, after):
+                found = run_in_turns(before, after, listener, request.is_chosen)
     against.take_turns(found)
     return found.outcome()
 

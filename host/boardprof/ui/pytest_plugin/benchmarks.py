@@ -51,14 +51,21 @@ class BenchmarkFile(pytest.File):
     def _items(self) -> Iterator[BenchmarkItem]:
         ours: Session = self.session.config.stash[SESSION]
         options = ours.options
+        if (options.ab_flags or options.ab_revision) is not None:
+            raise UsageError(
+                "--bp-ab and --bp-ab-rev measure tests, not benchmarks.",
+                hint="boardprof run --ab, or --ab-rev, measures all benchmarks twice",
+            )
         benchmarks = read_benchmarks(read_settings(self.path))
         base = plan_of_settings(benchmarks.file, options.settings, options.boards)
         base = replace(base, connection=options.connection)
         given = {"boards"} if self.config.getoption("--bp-board") else set()
-        pairs = benchmarks.planned(base, given)
+        given |= {"timeout_s"} if options.connection.timeout_s is not None else set()
+        pairs = benchmarks.planned(base, given, on_note=ours.note)
         plans = [plan for _, plan in pairs if plan is not None]
+        known = {boards: boards_of(plan) for boards, plan in {p.boards: p for p in plans}.items()}
         for benchmark, plan in pairs:
-            for spec in boards_of(plan) if plan is not None else ():
+            for spec in known[plan.boards] if plan is not None else ():
                 assert plan is not None
                 yield BenchmarkItem.from_parent(
                     self,
@@ -116,7 +123,8 @@ class BenchmarkItem(pytest.Item):
         ours, plan, benchmark = self._ours, self._plan, self._benchmark
         options = ours.options
         listener = Listener(on_note=ours.note)
-        plan = replace(plan, data=plan.read_data([self._spec.name]), hotspots=options.hotspots)
+        data = plan.read_data([self._spec.name])
+        plan = replace(plan, data=data, hotspots=ours.records(self._spec))
         alike = (plan.path, plan.code)
         others = [each for each in self._plans if (each.path, each.code) == alike]
         assert plan.path is not None, "the target has been checked"
@@ -140,10 +148,9 @@ class BenchmarkItem(pytest.Item):
         ours.measurements += found
         ours.sources |= dict.fromkeys(wanted.sources)
         ours.compiled |= dict.fromkeys(ours.boards.compiled.get(wanted, ()))
-        limits = {**benchmark.limits.get("", {}), **benchmark.limits.get(self._spec.name, {})}
         gate = MeasurementGate(
-            limits,
-            options.rules,
+            benchmark.limits_on(self._spec.name),
+            (*options.rules, *benchmark.rules),
             ours.baseline,
             options.allow,
             options.is_baseline_required,

@@ -133,7 +133,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
             ),
             {name: words[name] for name in MEASURING if name in words},
             session.turns,
-            hotspots=options.hotspots,
+            records=session.records,
         )
     request.node.stash[_PROFILER] = profiler
     yield profiler

@@ -242,9 +242,9 @@ class Profiler:
         defaults: Mapping[str, Any],
         turns: Turns | None = None,
         *,
-        hotspots: bool = False,
+        records: Callable[[BoardSpec], bool] = lambda spec: False,
     ) -> None:
-        """Measure nothing yet."""
+        """Measure nothing yet; ``records`` tells whether to record calls on a board."""
         self._boards = boards
         self._wanted = wanted
         self._folder = folder
@@ -252,7 +252,7 @@ class Profiler:
         self._gate = gate
         self._defaults = defaults
         self._turns = turns
-        self._hotspots = hotspots
+        self._records = records
         self.measurements: list[Measurement] = []
         self.sources: dict[Path, None] = {}
         self.compiled: dict[Path, None] = {}
@@ -305,7 +305,7 @@ class Profiler:
                 try:
                     again, named = copied_arguments(args, options.get("named"))
                     found = board.measure(function, *args, **{**self._defaults, **options})
-                    if not self._hotspots:
+                    if not self._records(board.spec):
                         return found
                     profile = board.hotspots(function, *again, named=named, warmup=found.warmup)
                     return replace(found, profile=profile)

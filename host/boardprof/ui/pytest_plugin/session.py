@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from boardprof.results.report.measurement import Measurement
     from boardprof.results.report.report import Report
     from boardprof.show.layout import Page
+    from boardprof.target.descriptions.board import BoardSpec
     from boardprof.ui.pytest_plugin.gate import Verdict
     from boardprof.ui.pytest_plugin.profiler import OpenBoards, Turns
 
@@ -194,6 +195,18 @@ class Session:
             if self.options.is_required:
                 raise
             pytest.skip(f"{error.message} (--bp-require-board makes this a failure)")
+
+    def records(self, spec: BoardSpec) -> bool:
+        """Tell whether to record where calls on a board spend their cost; note why not."""
+        from boardprof.target.descriptions.board import check_recordable
+
+        try:
+            if self.options.hotspots:
+                check_recordable(spec)
+        except UsageError as error:
+            self.note(f"{spec.name} is measured without a profile: {error.message}")
+            return False
+        return self.options.hotspots
 
     def note(self, text: str) -> None:
         """Note something once, however many tests say it."""

@@ -74,6 +74,8 @@ class Session:
         self.transport = transport
         self.timeout_s = timeout_s
         self.welcome: Welcome | None = None  # None before `open`
+        # the limits for a call that were asked for: the board's time, wall time
+        self.asked_s: tuple[float | None, float | None] = (None, None)
         self.calls = 0  # of functions that are not the board's own; at least, if they may be more
         self.has_counted = True  # False once a measurement ended before it told its calls
         self._body_room = body_capacity(HOST_MTU)
