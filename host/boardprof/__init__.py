@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from boardprof.compat.tvm_profiler.timing import time_evaluator
     from boardprof.measure.board.board import Board
     from boardprof.measure.connect import build, connect
-    from boardprof.measure.energy import MarkedWindow, Meter, open_meter
+    from boardprof.measure.energy import open_meter
+    from boardprof.measure.meter import MarkedWindow, Meter
     from boardprof.results.comparison.rule import parse_rule
     from boardprof.results.history.report_lookup import find_report
     from boardprof.results.history.run_comparison import compare
@@ -141,8 +142,8 @@ _MODULES = {
     "FaultyTransport": "wire.transport.faults",
     "History": "results.history.store",
     "Keep": "target.arguments.passing",
-    "MarkedWindow": "measure.energy",
-    "Meter": "measure.energy",
+    "MarkedWindow": "measure.meter",
+    "Meter": "measure.meter",
     "MetricCollector": "compat.tvm_profiler.host_collectors",
     "Out": "target.arguments.passing",
     "PAPIMetricCollector": "compat.tvm_profiler.host_collectors",

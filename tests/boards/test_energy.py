@@ -115,4 +115,4 @@ def test_the_command_shows_gates_and_keeps_energy_like_any_metric(bench: Path) -
     gate = ("--against", "before.json", "--allow", "compiler", "--fail-if", "energy>50%")
     more = boardprof(*run, "--repeat", "5", "-D", "TWICE", *gate)
     assert more.returncode == 1, more.stdout + more.stderr
-    assert re.search(r"energy \(nJ\).* \+55\.\d %", more.stdout), more.stdout
+    assert re.search(r"energy \(nJ\) .* \+55\.\d+ % .* REGRESSION", more.stdout), more.stdout

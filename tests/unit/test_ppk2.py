@@ -15,7 +15,8 @@ from ppk2lab.transport.mock import SimulatedPPK2
 
 from boardprof.base.errors import BoardError, MeterError, UsageError
 from boardprof.measure import ppk2
-from boardprof.measure.energy import MarkedWindow, energy_of, matched, open_meter
+from boardprof.measure.energy import energy_of, matched, open_meter
+from boardprof.measure.meter import MarkedWindow
 from boardprof.measure.ppk2 import Ppk2Meter
 from boardprof.wire.decode.samples import Reading, Sample
 

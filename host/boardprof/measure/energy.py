@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energy of measured windows, from a power analyser that sees the pin which the agent sets.
+"""The energy of a measurement's samples: a meter is opened, and its windows are matched to samples.
 
-The agent sets a pin high during each window (``bp_port_marker``). A `Meter` integrates the power
-while the pin is high. Windows and samples are matched by their order, within one request.
+They are matched by their order, within one request.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, Self, runtime_checkable
+from dataclasses import replace
 
 from boardprof.base.errors import BoardprofError, MeterError, UsageError
 from boardprof.base.packages import named_function
+from boardprof.measure.meter import MarkedWindow, Meter
 from boardprof.results.record import Energy
 from boardprof.results.report.measurement import window_s
 from boardprof.wire.decode.samples import Sample
 
-__all__ = ["MarkedWindow", "Meter", "energy_of", "matched", "open_meter"]
+__all__ = ["energy_of", "matched", "open_meter"]
 
 _TIMEOUT_S = 10.0
 """Longest time until a meter is open."""
@@ -28,50 +27,6 @@ _LONGEST_SHARE, _LONGEST_S = 0.1, 50e-6
 
 An RC oscillator may be a few percent off.
 """
-
-
-@dataclass(frozen=True)
-class MarkedWindow:
-    """What a meter measured while the pin was high.
-
-    Attributes:
-        joules: energy that the supply gave; nothing is subtracted.
-        error_joules: bound of the meter's own error, edges of the window included.
-        seconds: how long the pin was high.
-        doubt: why the energy is not known, such as ``samples of the meter are missing``; "" if it
-            is known.
-    """
-
-    joules: float
-    error_joules: float
-    seconds: float
-    doubt: str = ""
-
-
-@runtime_checkable
-class Meter(Protocol):
-    """A power analyser with a digital input. Use it in a ``with``.
-
-    Attributes:
-        name: for Reports: what it is and its settings, beginning with ``simulated`` if it is.
-    """
-
-    name: str
-
-    def begin(self) -> None:
-        """Forget earlier windows and be ready for new ones. Raises MeterError."""
-
-    def windows(self, count: int) -> Sequence[MarkedWindow]:
-        """Return the windows since `begin`, in order.
-
-        Waits until ``count`` windows have ended, but not for long. Raises MeterError.
-        """
-
-    def __enter__(self) -> Self:
-        """Return the meter."""
-
-    def __exit__(self, *error: object) -> None:
-        """Close the meter."""
 
 
 def open_meter(text: str) -> Meter:

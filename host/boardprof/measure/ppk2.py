@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from boardprof.base.errors import MeterError, MissingExtraError, UsageError
-from boardprof.measure.energy import MarkedWindow
+from boardprof.measure.meter import MarkedWindow
 
 try:
     from ppk2lab import PPK2, GapEvent, Mode, Ppk2labError

@@ -26,7 +26,8 @@ from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
-from boardprof.measure.energy import Meter, open_meter
+from boardprof.measure.energy import open_meter
+from boardprof.measure.meter import Meter
 from boardprof.measure.sampling.available_metrics import asks_core_cycles
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement

@@ -19,7 +19,7 @@ from boardprof.base.processes import cpu_name
 from boardprof.measure.board.functions import Functions, RemoteFunction
 from boardprof.measure.board.image import BoardImage, StackCheck, check_build
 from boardprof.measure.board.memory import Memory
-from boardprof.measure.energy import Meter
+from boardprof.measure.meter import Meter
 from boardprof.measure.sampling.available_metrics import (
     ALL,
     ListedMetric,

@@ -16,7 +16,8 @@ from boardprof.base.errors import (
     RpcError,
     option,
 )
-from boardprof.measure.energy import MarkedWindow, Meter, matched
+from boardprof.measure.energy import matched
+from boardprof.measure.meter import MarkedWindow, Meter
 from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.results.report.measurement import (

@@ -25,7 +25,8 @@ from boardprof.base.errors import (
     RpcError,
     UsageError,
 )
-from boardprof.measure.energy import MarkedWindow, Meter, energy_of
+from boardprof.measure.energy import energy_of
+from boardprof.measure.meter import MarkedWindow, Meter
 from boardprof.measure.sampling.available_metrics import NOTHING, Pass
 from boardprof.measure.sampling.board_link import BoardLink, clock_probe
 from boardprof.measure.sampling.counted_pass import (
