@@ -141,11 +141,8 @@ def test_every_name_of_the_package_that_prose_gives_is_there() -> None:
     assert wrong == []
 
 
-GROUPS = {
-    *("boardprof.boards", "boardprof.collectors", "boardprof.transports", "boardprof.exporters"),
-    "boardprof.meters",
-}
-GROUPS |= {"boardprof.comparison_exporters", "boardprof.histories"}
+GROUPS = {"boardprof.boards", "boardprof.collectors", "boardprof.transports", "boardprof.exporters"}
+GROUPS |= {"boardprof.comparison_exporters", "boardprof.histories", "boardprof.meters"}
 
 
 def is_importable(path: str) -> bool:
