@@ -99,12 +99,39 @@ __attribute__((noinline)) static uint8_t *bp_put_all(uint8_t *out, const bp_acti
 
 /// The measuring loop ///
 
+static inline uint32_t bp_ticks_mask(void) {
+    uint8_t bits = BP_ROM_GET(bp_port_clock.ticks_bits);
+    return bits < 32 ? ((uint32_t)1 << bits) - 1u : UINT32_MAX;
+}
+
+/* Mark the window for instruments beside the board. A warm-up has no collectors, and no window.
+ * Before a window the pin is low for 20 us, so that an instrument with 100,000 samples a second
+ * sees it. */
+static inline void bp_mark(const bp_active_t *active, bool raised) {
+#if BP_CFG_MARKER
+    if (active->end == active->member) {
+        return;
+    }
+    if (raised) {
+        uint32_t pause = BP_ROM_GET(bp_port_clock.ticks_hz) / 50000;
+        uint32_t begin = (uint32_t)bp_port_ticks();
+        while ((((uint32_t)bp_port_ticks() - begin) & bp_ticks_mask()) < pause) {
+        }
+    }
+    bp_port_marker(raised);
+#else
+    (void)active;
+    (void)raised;
+#endif
+}
+
 /* Make `calls` calls in one window, or without a window if there are no collectors. Not inlined, so
  * that the function and the empty function are called by the same instructions. */
 __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_state_t *state,
                                                 const bp_target_t *target, void *slots,
                                                 uint32_t calls) {
     uintptr_t before = bp_watch_begin(active, state);
+    bp_mark(active, true);
     bp_start_all(active, state);
     bp_watch_run(before);
     do {
@@ -112,6 +139,7 @@ __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_st
     } while (--calls != 0);
     bp_watch_hold();
     bp_stop_all(active, state);
+    bp_mark(active, false);
     bp_watch_end(before);
 }
 
@@ -124,8 +152,7 @@ __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_st
 /* Send PROGRESS at most eight times per second of the board's clock. */
 BP_PROGRESS void bp_progress_at_times(uint32_t *last, uint32_t done, uint32_t total) {
     uint32_t hz = BP_ROM_GET(bp_port_clock.ticks_hz);
-    uint8_t bits = BP_ROM_GET(bp_port_clock.ticks_bits);
-    uint32_t mask = bits < 32 ? ((uint32_t)1 << bits) - 1u : UINT32_MAX;
+    uint32_t mask = bp_ticks_mask();
     /* At most half the counter's range. A counter that wraps within an eighth of a second would
      * never reach that, and the host would wait in vain. */
     uint32_t pause = hz / 8 < mask / 2 ? hz / 8 : mask / 2;
@@ -231,6 +258,7 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
         bp_heap_round_begin(plan->target.fn);
         if (!bp_guarded(call, bp_round, &round)) {
             bp_watch_forget();
+            bp_mark(active, false);
             return;
         }
         if (round.failed != 0) {

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from boardprof.compat.tvm_profiler.timing import time_evaluator
     from boardprof.measure.board.board import Board
     from boardprof.measure.connect import build, connect
+    from boardprof.measure.energy import open_meter
+    from boardprof.measure.meter import MarkedWindow, Meter
     from boardprof.results.comparison.rule import parse_rule
     from boardprof.results.history.report_lookup import find_report
     from boardprof.results.history.run_comparison import compare
@@ -77,6 +79,8 @@ __all__ = [
     "FaultyTransport",
     "History",
     "Keep",
+    "MarkedWindow",
+    "Meter",
     "MetricCollector",
     "Out",
     "PAPIMetricCollector",
@@ -98,6 +102,7 @@ __all__ = [
     "find_report",
     "heap_of",
     "left_out",
+    "open_meter",
     "parse_rule",
     "profile",
     "profile_function",
@@ -137,6 +142,8 @@ _MODULES = {
     "FaultyTransport": "wire.transport.faults",
     "History": "results.history.store",
     "Keep": "target.arguments.passing",
+    "MarkedWindow": "measure.meter",
+    "Meter": "measure.meter",
     "MetricCollector": "compat.tvm_profiler.host_collectors",
     "Out": "target.arguments.passing",
     "PAPIMetricCollector": "compat.tvm_profiler.host_collectors",
@@ -157,6 +164,7 @@ _MODULES = {
     "find_report": "results.history.report_lookup",
     "heap_of": "results.probes.heap",
     "left_out": "results.stats.groups",
+    "open_meter": "measure.energy",
     "parse_rule": "results.comparison.rule",
     "profile": "compat.torch.profiler",
     "profile_function": "compat.tvm_profiler.function",

@@ -142,7 +142,7 @@ def test_every_name_of_the_package_that_prose_gives_is_there() -> None:
 
 
 GROUPS = {"boardprof.boards", "boardprof.collectors", "boardprof.transports", "boardprof.exporters"}
-GROUPS |= {"boardprof.comparison_exporters", "boardprof.histories"}
+GROUPS |= {"boardprof.comparison_exporters", "boardprof.histories", "boardprof.meters"}
 
 
 def is_importable(path: str) -> bool:

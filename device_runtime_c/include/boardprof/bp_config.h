@@ -93,6 +93,12 @@
 #define BP_CFG_INTERRUPTS 0
 #endif
 
+/* 1: a pin is high during each measured window, for an instrument beside the board, such as a power
+ * analyser. The port must then define bp_port_marker. 0: off. */
+#ifndef BP_CFG_MARKER
+#define BP_CFG_MARKER 0
+#endif
+
 /* 1: the host may sample where a call spends its time. The port must then define bp_port_sampling,
  * bp_port_sample_start and bp_port_sample_stop. It is off without an arena, where the samples are
  * collected, and without the guard, whose interrupt entry the timer's uses. 0: off. */
@@ -207,6 +213,9 @@
 #if BP_CFG_INTERRUPTS < 0 || BP_CFG_INTERRUPTS > 2
 #error "BP_CFG_INTERRUPTS is out of range (0..2)"
 #endif
+#if BP_CFG_MARKER != 0 && BP_CFG_MARKER != 1
+#error "BP_CFG_MARKER is out of range (0, 1)"
+#endif
 #if BP_CFG_SAMPLING != 0 && BP_CFG_SAMPLING != 1
 #error "BP_CFG_SAMPLING is out of range (0, 1)"
 #endif
@@ -263,6 +272,7 @@ enum {
     bp_clock_is_a_number = sizeof(BP_CFG_CLOCK),
     bp_stack_is_a_number = sizeof(BP_CFG_STACK),
     bp_interrupts_is_a_number = sizeof(BP_CFG_INTERRUPTS),
+    bp_marker_is_a_number = sizeof(BP_CFG_MARKER),
     bp_sampling_is_a_number = sizeof(BP_CFG_SAMPLING),
     bp_trace_is_a_number = sizeof(BP_CFG_TRACE),
     bp_trace_at_is_a_number = sizeof(BP_CFG_TRACE_AT),

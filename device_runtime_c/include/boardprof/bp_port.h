@@ -207,6 +207,18 @@ void bp_port_interrupt(void);
 
 #endif
 
+/// The marker ///
+
+#if BP_CFG_MARKER
+
+/* Set a pin high, or low again. Make it an output in bp_port_init, low.
+ * Required: with BP_CFG_MARKER.  Context: right before the counters of a measured window are read
+ * first, and right after they are read last; low again after a guarded call that was ended.
+ * Example: `GPIOA->BSRR = raised ? 1u << 5 : 1u << 21`. */
+void bp_port_marker(bool raised);
+
+#endif
+
 /// Sampling ///
 
 #if BP_CFG_SAMPLING

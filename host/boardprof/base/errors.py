@@ -10,7 +10,8 @@
     │   └── UnknownNameError        no function, counter, board ... has that name
     ├── BoardError               3  the board cannot be reached
     │   ├── BusyError               another host has it
-    │   └── AuthenticationError     the key is missing or wrong
+    │   ├── AuthenticationError     the key is missing or wrong
+    │   └── MeterError              the power analyser beside it cannot be used
     ├── LinkError                4  the data on the line does not follow the protocol
     │   ├── ProtocolMismatchError   host and agent speak different versions
     │   ├── LayoutMismatchError     host and agent lay a blob out differently
@@ -67,6 +68,7 @@ __all__ = [
     "FrameError",
     "LayoutMismatchError",
     "LinkError",
+    "MeterError",
     "MissingExtraError",
     "MissingToolError",
     "ProtocolMismatchError",
@@ -261,6 +263,10 @@ class BoardError(BoardprofError):
     """The board cannot be reached: no such port, port busy, or access denied."""
 
     exit_code = 3
+
+
+class MeterError(BoardError):
+    """The power analyser beside the board is not there, is in use, or cannot measure energy."""
 
 
 class BusyError(BoardError):

@@ -152,7 +152,7 @@ def metric_called(name: str, known: Iterable[str]) -> str | None:
 
 
 def _without_unit(name: str) -> str:
-    return name.removesuffix(" (us)").removesuffix(" (bytes)")
+    return name.removesuffix(" (us)").removesuffix(" (bytes)").removesuffix(" (nj)")
 
 
 def as_metric(value: object) -> Metric:

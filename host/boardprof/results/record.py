@@ -159,6 +159,24 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Energy:
+    """What a power analyser measured in the windows of samples.
+
+    Attributes:
+        meter: its name and settings; begins with ``simulated`` if it is.
+        nanojoules: of each sample's window, in run order; nothing is subtracted. null if the
+            window is left out.
+        error_nanojoules: bound of the meter's own error in each, edges of the window included.
+        left_out: number of windows that are left out, by the reason.
+    """
+
+    meter: str
+    nanojoules: tuple[float | None, ...] = ()
+    error_nanojoules: tuple[float | None, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Interrupts:
     """Whether interrupts ran within a measurement's windows.
 
@@ -257,6 +275,7 @@ class CallFacts:
     tolerance: float = 0.0
     interrupts: Interrupts = NOT_MASKED
     findings: tuple[Finding, ...] = ()
+    energy: Energy | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -298,6 +317,7 @@ class MeasurementRecord(CallFacts):
             each sample. null if not known.
         hotspots: where one call spends what it costs; null if not recorded.
         findings: what else was noticed, and whether it makes the numbers doubtful.
+        energy: what a power analyser measured; null if there was none.
         passes: at least one.
     """
 

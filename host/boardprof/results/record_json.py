@@ -54,7 +54,7 @@ _KEYS: Final[Mapping[type, str]] = {
     MeasurementRecord: (
         "name device arguments inputs_crc32? label? stack stack_unknown? result outputs "
         "output_call? tolerance? flags build_id clock_fit number warmup calls_before formulas "
-        "compilers? libc? source? interrupts? cold? calibration hotspots? findings? passes*"
+        "compilers? libc? source? interrupts? cold? calibration hotspots? findings? energy? passes*"
     ),
     Output: "dtype shape crc32 values?",
     PassRecord: "collectors events samples calibration_samples totals interrupt_costs?",

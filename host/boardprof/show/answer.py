@@ -13,7 +13,7 @@ from boardprof.base.errors import option
 from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.comparison import Comparison, Difference, place_in
 from boardprof.results.comparison.difference import difference
-from boardprof.results.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
+from boardprof.results.report.calls import DURATION, ENERGY, LEVELS, SHARES, STACK, one_of
 from boardprof.results.report.profile import CORE_CYCLES, MODELLED
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, stack_reasons
@@ -68,7 +68,7 @@ def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
     return found
 
 
-_LEADING: Final = (DURATION, "cycles", "instructions", CORE_CYCLES, "ticks")
+_LEADING: Final = (DURATION, "cycles", "instructions", CORE_CYCLES, "ticks", ENERGY)
 """Metrics of a call to show if the board has them; ticks only if there is no other one."""
 
 JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
@@ -80,6 +80,7 @@ _DOUBTS_OF_BOARDS: Final = (
     *(
         " stack unknown",
         " warning",
+        " energy",
         " probes",
         f" {CORE_CYCLES}",
         " estimated",
@@ -122,7 +123,8 @@ class _Row:
         if self.shows_others or not names:
             counts = (name for name, each in self.all.items() if each.kind in (Count, Duration))
             names += [name for name in counts if name not in (*names, *_BESIDE)]
-        if len(names) > 1 and "ticks" in names and not self.shows_others:
+        has_other = len({*names} - {"ticks", ENERGY}) > 0
+        if has_other and "ticks" in names and not self.shows_others:
             names.remove("ticks")
         return {name: self.all[name] for name in names[:_MOST]}
 
@@ -282,7 +284,7 @@ def _half_range(group: GroupSummary) -> float:
 
 
 def _unit(metric: str) -> str:
-    return "us" if metric == DURATION else metric
+    return {DURATION: "us", ENERGY: "nJ"}.get(metric, metric)
 
 
 # -- several ----------------------------------------------------------------------------------

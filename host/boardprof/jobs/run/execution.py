@@ -26,6 +26,8 @@ from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, guard_calls, open_firmware
+from boardprof.measure.energy import open_meter
+from boardprof.measure.meter import Meter
 from boardprof.measure.sampling.available_metrics import asks_core_cycles
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
@@ -81,6 +83,8 @@ def results(
                 hint="leave out --sampled",
             )
         _check_probe(plan)
+        with _meter(plan):  # is it there?
+            pass
     if firmware is None:
         firmware = firmware_of(spec, plans[0], listener, plans[1:])
     left: list[tuple[Plan, str]] | None = None
@@ -154,6 +158,10 @@ def _check_probe(plan: Plan) -> None:
             probe.run("version")
 
 
+def _meter(plan: Plan) -> AbstractContextManager[Meter | None]:
+    return nullcontext() if plan.energy is None else open_meter(plan.energy)
+
+
 def firmware_of(
     spec: BoardSpec, plan: Plan, listener: Listener, others: Sequence[Plan] = ()
 ) -> BuiltFirmware | None:
@@ -206,7 +214,7 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
     """Measure one function; ``at`` is its position among all, for progress."""
     setting = f", {plan.code.cflags}" if plan.sweep else ""
     what = f"{name} on {board.device.name}{setting}{at}"
-    with _waiting(board, what) as heard:
+    with _waiting(board, what) as heard, _meter(plan) as meter:
 
         def show(what: str, done: int, total: int) -> None:
             heard()
@@ -227,6 +235,7 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             number=plan.number,
             cold=plan.cold,
             mask_interrupts=plan.mask_interrupts,
+            meter=meter,
             named=plan.data.values(board.functions[name], board.memory.size),
             on_progress=partial(show, what),
             on_transfer=lambda way, *of: show(f"{what}, bytes {way}", *of),

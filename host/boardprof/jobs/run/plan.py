@@ -110,6 +110,7 @@ class Plan:
     samples: int = 1000
     seed: int = 1
     probe: str | None = None
+    energy: str | None = None
     sweep: str | None = None
     flash: bool = False
     expect: tuple[str, ...] = ()
@@ -205,6 +206,10 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
         raise UsageError(
             "-p connects to one board, but several boards were given.",
             hint="give one board with -p",
+        )
+    if plan.energy is not None and len(specs) > 1:
+        raise UsageError(
+            "--energy measures one board, but several boards were given.", hint="give one board"
         )
     if plan.image is not None:
         _check_image(plan, specs)

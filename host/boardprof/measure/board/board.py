@@ -19,6 +19,7 @@ from boardprof.base.processes import cpu_name
 from boardprof.measure.board.functions import Functions, RemoteFunction
 from boardprof.measure.board.image import BoardImage, StackCheck, check_build
 from boardprof.measure.board.memory import Memory
+from boardprof.measure.meter import Meter
 from boardprof.measure.sampling.available_metrics import (
     ALL,
     ListedMetric,
@@ -259,6 +260,7 @@ class Board:
         named: Mapping[str, object] | None = None,
         cold: bool = False,
         mask_interrupts: bool = False,
+        meter: Meter | None = None,
         on_progress: Progress | None = None,
         on_transfer: OnTransfer | None = None,
     ) -> Report:
@@ -283,6 +285,7 @@ class Board:
                 nothing has called the function since the board started.
             mask_interrupts: let no interrupt run within the windows of samples. If this also masks
                 the guard's timer, one more sample is taken first, with interrupts on.
+            meter: also measures the energy of each sample; see `boardprof.open_meter`.
             on_progress: called with (rounds done, total rounds) between rounds. A round is a
                 warm-up call or a sample, also of the calibration.
             on_transfer: called with ("to the board" or "from the board", bytes done, total bytes)
@@ -294,6 +297,7 @@ class Board:
                 interrupts that the board cannot mask, or not for so long.
             DeviceFaultError: it trapped; or its stack is too small, and it was not called.
             CheckFailedError: the function's own check says that its result is wrong.
+            MeterError: the meter was unplugged, or its pin is not the marker.
         """
         measurement = self.measure(
             function,
@@ -305,6 +309,7 @@ class Board:
             named=named,
             cold=cold,
             mask_interrupts=mask_interrupts,
+            meter=meter,
             on_progress=on_progress,
             on_transfer=on_transfer,
         )
@@ -322,6 +327,7 @@ class Board:
         named: Mapping[str, object] | None = None,
         cold: bool = False,
         mask_interrupts: bool = False,
+        meter: Meter | None = None,
         on_progress: Progress | None = None,
         on_transfer: OnTransfer | None = None,
         on_note: OnNote | None = None,
@@ -347,6 +353,7 @@ class Board:
                 may_shorten=may_shorten and rounds.warmup > 0,
                 cold=cold,
                 mask_interrupts=mask_interrupts,
+                meter=meter,
                 on_progress=on_progress,
                 on_note=on_note,
             )

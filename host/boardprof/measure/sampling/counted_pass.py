@@ -16,6 +16,8 @@ from boardprof.base.errors import (
     RpcError,
     option,
 )
+from boardprof.measure.energy import matched
+from boardprof.measure.meter import MarkedWindow, Meter
 from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.results.report.measurement import (
@@ -105,6 +107,7 @@ class CountedCalls:
     elapsed_s: float  # wall time of the last request
     returned: bool  # whether the board has sent `result`; agents without open windows do not
     result: object
+    windows: tuple[MarkedWindow, ...] = ()  # of the samples; empty without a meter
 
 
 class CountedPass:
@@ -196,6 +199,7 @@ class CountedPass:
         flags: MeasureFlag | None = None,
         prepare: Prepare | None = None,
         on_done: Callable[[int], None] | None = None,
+        meter: Meter | None = None,
     ) -> CountedCalls:
         """Call a function and count; ``on_done`` is called with the number of rounds done.
 
@@ -206,19 +210,21 @@ class CountedPass:
         self.renew()
         batches: list[CountedCalls] = []
         if prepare is None:
-            batches += self._in_batches(call, flags, warmup, repeat, number, on_done)
+            batches += self._in_batches(call, flags, warmup, repeat, number, on_done, meter)
         else:
             for done in range(warmup + repeat):
                 prepare()
-                is_sample = done >= warmup
-                batch = self._request(call, flags, 0, 1, number if is_sample else 1)
-                batches += [batch] if is_sample else []
+                if done < warmup:
+                    self._request(call, flags, 0, 1, 1)
+                else:
+                    batches.append(self._request(call, flags, 0, 1, number, meter=meter))
                 if on_done is not None:
                     on_done(done + 1)
         found = replace(
             batches[-1],
             samples=tuple(sample for batch in batches for sample in batch.samples),
             totals=tuple(total for batch in batches for total in batch.totals),
+            windows=tuple(window for batch in batches for window in batch.windows),
         )
         return self._without_costs(found)
 
@@ -230,6 +236,7 @@ class CountedPass:
         repeat: int,
         number: int,
         on_done: Callable[[int], None] | None,
+        meter: Meter | None,
     ) -> Iterator[CountedCalls]:
         """Take samples: a board sends as many in a reply as its buffer holds."""
         done = samples = 0
@@ -237,7 +244,7 @@ class CountedPass:
             # The link's work between requests has cooled the caches: one call warms them again.
             warm = min(warmup, 1) if samples else warmup
             batch = self._request(
-                call, flags, warm, repeat - samples, number, _after(on_done, done)
+                call, flags, warm, repeat - samples, number, _after(on_done, done), meter
             )
             done += len(batch.samples) + (0 if samples else warmup)
             samples += len(batch.samples)
@@ -297,6 +304,7 @@ class CountedPass:
         repeat: int,
         number: int,
         on_progress: Callable[[int, int], None] | None = None,
+        meter: Meter | None = None,
     ) -> CountedCalls:
         """Make one call of ``bp.measure``."""
         session, name = self.link.session, call.function.name
@@ -313,6 +321,8 @@ class CountedPass:
                 on_progress(done, total)
 
         head = (call.function.id, int(flags), warmup, repeat, number, self.selection.mask)
+        if meter is not None:
+            meter.begin()
         try:
             answer = session.call(
                 BuiltIn.MEASURE,
@@ -352,7 +362,10 @@ class CountedPass:
         self._count_calls(flags, warmup + number * len(samples))
         returned = len(value) == 3
         result = value[2] if returned else None
-        return CountedCalls(tuple(samples), (total,), answer.elapsed_s, returned, result)
+        windows: tuple[MarkedWindow, ...] = ()
+        if meter is not None:
+            windows = matched(meter, samples, is_real_time=self.link.is_real_time)
+        return CountedCalls(tuple(samples), (total,), answer.elapsed_s, returned, result, windows)
 
     def _count_calls(self, flags: MeasureFlag, calls: int, *, is_all: bool = True) -> None:
         """Count calls of the function; ``is_all``: there were no more."""

@@ -25,6 +25,8 @@ from boardprof.base.errors import (
     RpcError,
     UsageError,
 )
+from boardprof.measure.energy import energy_of
+from boardprof.measure.meter import MarkedWindow, Meter
 from boardprof.measure.sampling.available_metrics import NOTHING, Pass
 from boardprof.measure.sampling.board_link import BoardLink, clock_probe
 from boardprof.measure.sampling.counted_pass import (
@@ -130,6 +132,7 @@ class Sampling:
     cold: bool = False  # measure the first call of all apart, in the first pass
     mask_interrupts: bool = False
     calibrations: int = CALIBRATION_SAMPLES  # windows around the empty function
+    meter: Meter | None = None  # measures the energy of the first pass's samples
     on_progress: Progress | None = None
     on_note: OnNote | None = None
 
@@ -234,6 +237,7 @@ class FunctionSampler:
         self.cold: Cold | None = None  # the first call of all, once `run` has
         # fewer than asked for once `run` has, if calls take long
         self.rounds = sampling.rounds
+        self.windows: tuple[MarkedWindow, ...] = ()  # of the meter, once `run` has
         self._link = link
         self._call = call
         self._sampling = sampling
@@ -266,7 +270,9 @@ class FunctionSampler:
                 self.rounds.number,
                 prepare=self._prepare,
                 on_done=self._on_done,
+                meter=self._sampling.meter if is_first else None,
             )
+            self.windows = self.windows or taken.windows
             self._results.append(counted.result([taken], calibration))
         return tuple(self._results)
 
@@ -403,6 +409,7 @@ def measure_function(
         interrupts=link.interrupts_during(passes, masked=masked),
         inputs_crc32=inputs_crc32,
         findings=findings,
+        energy=None if sampling.meter is None else energy_of(sampling.meter, sampler.windows),
     )
 
 

@@ -396,6 +396,8 @@ def why_not(key: GroupKey, metric: str, old: Side, new: Side) -> str | None:
             f"its clock has {before.hz:,} Hz before, {after.hz:,} Hz after, so its steps are not "
             "compared; time is"
         )
+    if before.meter != after.meter and before.meter and after.meter:
+        return f"it was measured by {before.meter} before, by {after.meter} after"
     if metric == SHARE and not _is_same_mix(key.device, old.calls, new.calls):
         return "functions were called in other proportions before, and shares depend on that"
     return None

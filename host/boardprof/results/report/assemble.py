@@ -22,7 +22,7 @@ from boardprof.results.record import (
     SampleRecord,
     Stack,
 )
-from boardprof.results.report.calls import DURATION, LABEL, PERTURBATION, SHARE, STACK, Row
+from boardprof.results.report.calls import DURATION, ENERGY, LABEL, PERTURBATION, SHARE, STACK, Row
 from boardprof.results.report.configuration import configuration_of
 from boardprof.results.report.measurement import (
     Cold,
@@ -104,14 +104,18 @@ def rows_of(measurement: Measurement, device_total: Row, swept: bool) -> Iterato
     busy = busy_parts(measurement)
     has_cpu = any(name not in measurement.parts for name in measurement.counters)
     values = zip(*measurement.nets.values(), strict=True)
-    samples = zip(measurement.samples, values, measurement.perturbations, strict=True)
-    for sample, row_of_nets, perturbation in samples:
+    energy = measurement.energy
+    energies = (None,) * len(measurement.samples) if energy is None else energy.nanojoules
+    samples = zip(measurement.samples, values, measurement.perturbations, energies, strict=True)
+    for sample, row_of_nets, perturbation, nanojoules in samples:
         nets = dict(zip(measurement.nets, row_of_nets, strict=True))
         row = _cpu_row(measurement, sample, nets, device_total, swept)
         if perturbation is not None:
             row[PERTURBATION] = Ratio(perturbation)
         if isinstance(measurement.stack, Stack):
             row[STACK] = Count(measurement.stack.used)
+        if nanojoules is not None:
+            row[ENERGY] = Count(round(nanojoules))
         row |= _modelled(measurement)
         if has_cpu:
             yield row

@@ -371,6 +371,9 @@ PERTURBATION: Final = "Perturbation (%)"
 STACK: Final = "Stack (bytes)"
 """The stack need of one call; the same in each row of a measurement."""
 
+ENERGY: Final = "energy (nJ)"
+"""What the board's supply gave during a sample, by a power analyser; absent if in doubt."""
+
 LABEL: Final = "Label"
 """Given to a call by the user: calls of different labels have separate rows in our tables."""
 
@@ -387,6 +390,9 @@ OF_STATISTICS: Final = frozenset([IN_PLACE_SUMS, IN_PLACE_MEAN])
 
 SHARES: Final = frozenset([SHARE, PERTURBATION])
 """Columns that also depend on the agent's work around the samples; they are never exact."""
+
+NEVER_EXACT: Final = SHARES | {ENERGY}
+"""Columns that differ from run to run even on an emulator."""
 
 LEVELS: Final = frozenset([STACK])
 """Columns with a level of the whole measurement: the largest is kept, and they do not add up."""

@@ -119,6 +119,8 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         )
     if why := dict.fromkeys(m.stack for m in measurements if isinstance(m.stack, str)):
         lines[f"{device.name} stack unknown"] = "; ".join(why)
+    if energy := dict.fromkeys(_energy_texts(measurements)):
+        lines[f"{device.name} energy"] = "; ".join(energy)
     lines |= _argument_lines(device, measurements)
     if interrupts := _interrupts_line(measurements):
         lines[f"{device.name} interrupts"] = interrupts
@@ -180,6 +182,18 @@ def _fit_line(fits: Sequence[ClockFit]) -> str:
 def _short(value: float, sign: str = "-") -> str:
     """Return three digits, or all digits of a larger number, without an exponent."""
     return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"
+
+
+def _energy_texts(measurements: Sequence[Measurement]) -> Iterable[str]:
+    """Yield how the energy of each function was measured, and what is left out of it."""
+    for each in measurements:
+        if (energy := each.energy) is None:
+            continue
+        errors = [error / each.number for error in energy.error_nanojoules if error is not None]
+        known = f"± {_short(max(errors))} nJ per call at most" if errors else "unknown"
+        of = f"in {len(errors):,} of {len(energy.nanojoules):,} windows"
+        out = "".join(f", {count:,} left out: {why}" for why, count in energy.left_out.items())
+        yield f"by {energy.meter}, nothing subtracted; {each.function} {known}, {of}{out}"
 
 
 def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:

@@ -20,10 +20,12 @@ from boardprof.base.metrics import (
     metric_called,
 )
 from boardprof.results.report.calls import (
+    ENERGY,
     IN_PLACE_MEAN,
     LABEL,
     LARGE,
     LEVELS,
+    NEVER_EXACT,
     SHARES,
     Column,
     Groups,
@@ -62,6 +64,7 @@ class GroupSummary:
             the same calls.
         inputs: CRC-32 of what the calls found in their arrays; "" if not known.
         doubts: why the numbers may be wrong; () if nothing was found.
+        meter: what measured an energy; "" if not known.
     """
 
     key: GroupKey
@@ -81,6 +84,7 @@ class GroupSummary:
     course: tuple[int, ...] = ()
     inputs: str = ""
     doubts: tuple[str, ...] = ()
+    meter: str = ""
 
 
 @dataclass(frozen=True)
@@ -246,11 +250,11 @@ def _text(metric: Metric) -> str:
 def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin) -> GroupSummary:
     step = origin.grain(metric)
     grain = step / part.most_calls
-    is_without_chance = origin.is_emulated is True and metric not in SHARES
+    is_without_chance = origin.is_emulated is True and metric not in NEVER_EXACT
     is_without_chance = is_without_chance and key.label != IN_PLACE_MEAN
     # A level is measured once and repeated in each row, so it has no noise.
     is_exact = metric in LEVELS or (is_without_chance and grain == 0)
-    is_counted = origin.is_counted(metric)
+    is_counted, energy = origin.is_counted(metric), origin.measurement.energy
     return GroupSummary(
         key=key,
         metric=metric,
@@ -269,6 +273,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         course=origin.course if is_counted else (),
         inputs=origin.inputs,
         doubts=origin.doubts,
+        meter=energy.meter if metric == ENERGY and energy is not None else "",
     )
 
 
@@ -287,7 +292,7 @@ def metrics_of_gates(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
 
 
 def _is_count(group: GroupSummary) -> bool:
-    return group.metric not in (SHARES | LEVELS) and not group.grain
+    return group.metric not in (NEVER_EXACT | LEVELS) and not group.grain
 
 
 # -- limits -------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 _SECTIONS = {
     "What to measure": "tags watch metrics warmup repeat number cold mask_interrupts hotspots "
-    "sampled probe sweep",
+    "sampled probe energy sweep",
     "The board": BOARD_SECTION,
     "The build": BUILD_SECTION,
     "The output of the function": "save_output expect tolerance",
@@ -165,6 +165,12 @@ Examples:
     "--sampled", is_flag=True, help="With --hotspots: sample more calls on the board itself."
 )
 @probe_option
+@click.option(
+    "--energy",
+    metavar="METER",
+    help="Also measure the energy per call with a power analyser, which sees the agent's marker "
+    "pin: ppk2, ppk2:PORT, ppk2?mv=3300&pin=2.",
+)
 @build_options
 @click.option(
     "--sweep",
