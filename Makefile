@@ -41,7 +41,7 @@ check: setup-check gen-check lint ## Check what needs no emulator, in 90 seconds
 test: setup-test gen-check lint lint-c size ## Run all checks and all tests, the emulated boards included
 	@echo "Running the tests ..."
 	@BOARDPROF_REQUIRE_ALL=1 $(PYTEST) --durations=10
-	@sh scripts/took.sh $(BEGAN) 720
+	@sh scripts/took.sh $(BEGAN) 1800
 
 nightly: setup-test ## Run what is too long for a change: full matrices, fuzzing, soak, mutants; resumes
 	@$(PYTHON_BIN)/python scripts/nightly.py

@@ -68,6 +68,8 @@ def _command(ctx: click.Context) -> Iterator[str]:
         record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
         if record is not None:
             yield from (".TP", f".B {_text(record[0])}", _text(record[1]))
+    if command.epilog:
+        yield from (".PP", *_paragraphs(command.epilog))
 
 
 def _paragraphs(text: str) -> Iterator[str]:

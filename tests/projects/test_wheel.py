@@ -90,7 +90,7 @@ def test_the_first_screen_of_the_readme_works_with_the_wheel_alone(installed: In
         r"<!-- not run: the tests of the wheel.*?```console\n(.*?)```", readme, re.S
     )
     assert readme.index(screen) < readme.index("Debian")
-    install, command, *shown = screen.splitlines()
+    _, install, command, *shown = screen.splitlines()
     assert install == "$ pip install ."
     examples = installed.folder / "examples"
     examples.symlink_to(ROOT / "examples")

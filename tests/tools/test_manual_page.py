@@ -16,7 +16,7 @@ def cli() -> None:
     """
 
 
-@cli.command()
+@cli.command(epilog="At the end.")
 @click.option("-k", "--kilo", metavar="N", help="Don't ask \\ why.")
 def weigh(kilo: str) -> None:
     """Weigh one.
@@ -48,6 +48,8 @@ def test_commands_options_and_literal_paragraphs_are_on_the_page() -> None:
         ".TP",
         ".B \\-k, \\-\\-kilo N",
         "Don\\(aqt ask \\e why.",
+        ".PP",
+        "At the end.",
         ".SH EXIT STATUS",
         "0 ok, 1 not.",
     ]

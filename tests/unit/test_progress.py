@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 
 from boardprof.base import progress
-from boardprof.base.progress import activity, shown_by, waiting
+from boardprof.base.progress import activity, part_of, shown_by, waiting
 
 Shown: TypeAlias = list[tuple[str, int, int | None]]
 
@@ -27,6 +27,17 @@ def test_steps_are_shown_and_then_the_end(shown: Shown) -> None:
         step(1)
         step(3)
     assert shown == [("compiling", 0, 3), ("compiling", 1, 3), ("compiling", 3, 3), ("", 0, None)]
+
+
+def test_a_part_is_named_after_each_activity_and_the_end_stays_the_end(shown: Shown) -> None:
+    with (
+        shown_by(lambda *told: shown.append(told)),
+        part_of("session 2 of 20"),
+        activity("compiling", 3) as step,
+    ):
+        step(1)
+    name = "compiling; session 2 of 20"
+    assert shown == [(name, 0, 3), (name, 1, 3), ("", 0, None)]
 
 
 def test_what_has_no_steps_tells_the_seconds_that_have_passed(

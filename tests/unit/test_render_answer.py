@@ -48,7 +48,8 @@ def test_one_function_on_one_board_is_a_line_and_where_it_comes_from_another() -
 def test_noisy_samples_have_the_median_and_half_the_range_of_their_middle_half() -> None:
     # Quartiles of 10, 11, 12, 13, 90 are 11 and 13; the outlier moves neither.
     assert answer(Report(timed(12, 10, 90, 13, 11), {}, {})) == (
-        "fir on m4: 12 us ± 1 per call\nMedian of 5 samples on m4.\n"
+        "fir on m4: 12 ± 1 us per call\n"
+        "Median ± half the interquartile range of 5 samples (10 to 90 us) on m4.\n"
     )
 
 
@@ -80,7 +81,7 @@ def test_each_value_has_the_spread_of_its_own_unit() -> None:
     [row] = timed(1)
     rows = [row | {"Duration (us)": Duration(us), "cycles": Count(n)} for us, n in samples]
     assert answer(Report(rows, {}, {})).startswith(
-        "fir on m4: 12 us ± 2, 192 cycles ± 32 per call\n"
+        "fir on m4: 12 ± 2 us, 192 ± 32 cycles per call\n"
     )
 
 
@@ -88,13 +89,13 @@ def test_an_exact_count_beside_a_noisy_one_says_so_itself() -> None:
     row: dict[str, Metric] = {"Name": "fir", "Device": "qemu-rv32", "Count": Count(1)}
     rows = [row | {"cycles": Count(n), "instructions": Count(30)} for n in (40, 44, 48)]
     assert answer(emulated(*rows)).startswith(
-        "fir on qemu-rv32: 44 cycles ± 2, 30 instructions (exact) per call\n"
+        "fir on qemu-rv32: 44 ± 2 cycles, 30 instructions (exact) per call\n"
     )
 
 
 def test_samples_that_differ_are_not_exact_though_each_run_has_the_same() -> None:
     rows = [row for count in (100, 104, 108) for row in exact("next", count)[:1]]
-    assert answer(emulated(*rows)).startswith("next on qemu-rv32: 104 instructions ± 2 per call\n")
+    assert answer(emulated(*rows)).startswith("next on qemu-rv32: 104 ± 2 instructions per call\n")
 
 
 def test_one_sample_says_so() -> None:

@@ -31,7 +31,7 @@ def test_the_answer_comes_first_and_a_table_a_device_with_all_metrics_is_folded_
     assert render_markdown(Report(rows, {}, {"Number": 2}, EXTRA)) == (
         "### 2 functions on `q` (simulated clock, no wall time, emulated)\n\n| Name | "
         "instructions | Spread |\n| :-- | --: | --: |\n| `crc` | 10 | exact |\n| `fir` | 40.25 | "
-        "± 0.12 |\n\nMedians per call of 1 to 2 samples on q.\n\n"
+        "± 0.12 |\n\nMedians per call ± half the interquartile range of 1 to 2 samples on q.\n\n"
         "- ⚠️ `fir` on `q`, `instructions`: 2 samples are too few: with this many in each of two "
         "runs, the rank test cannot give a p "
         "below 0.33. Take at least 10: --repeat 10.\n\n<details><summary>All "
@@ -160,8 +160,8 @@ def test_warnings_and_what_is_missing_stand_between_the_answer_and_what_is_folde
         "two runs, the rank test cannot give a p below 0.33. 1 more like it. Take at least 10: "
         "--repeat 10.",
         "- ⚠️ `fir` on `m`, `Duration (us)`: the samples vary by 47.1 % of their mean: other "
-        "programs use this machine. 1 more like it. Stop other programs. Take longer samples "
-        "with --number and more of them with --repeat. Count instructions where you can.",
+        "programs use this machine. 1 more like it. Stop other programs, or take more samples, "
+        "such as --repeat 100.",
         "",
     ]
 

@@ -196,6 +196,13 @@ def test_samples_on_this_machine_that_vary_much_are_noise_of_the_host() -> None:
     assert kinds(values) == []  # of another board, this machine's load says nothing
 
 
+def test_one_sample_that_another_program_delayed_has_one_warning_without_masking() -> None:
+    host = {"clock_kind": "measured", "emulated": False}
+    [found] = doubts([*STEADY, 1600.0], facts=host)
+    assert found.kind == "outliers"
+    assert found.hint == "Stop other programs, or take more samples, such as --repeat 100."
+
+
 def test_outliers_are_named_with_their_place() -> None:
     [found] = doubts([*STEADY, 140.0])
     assert found.kind == "outliers"

@@ -38,6 +38,17 @@ def shown_by(show: Show) -> Iterator[None]:
         _show.reset(before)
 
 
+@contextlib.contextmanager
+def part_of(text: str) -> Iterator[None]:
+    """Show ``text`` after the name of each activity while the context lasts."""
+    show = _show.get()
+    if show is None:
+        yield
+        return
+    with shown_by(lambda what, done, total: show(what and f"{what}; {text}", done, total)):
+        yield
+
+
 def show_progress(what: str, done: int, total: int | None) -> None:
     """Show how far something is; see `Show`."""
     show = _show.get()

@@ -19,7 +19,7 @@ from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
 from boardprof.results.stats.ranks import FALSE_ALARMS
-from boardprof.show.cells import cell, number_text, plural
+from boardprof.show.cells import JUDGED_BY, cell, half_range, number_text, plural
 from boardprof.show.comparison_table import change_text, output_lines
 from boardprof.show.layout import Column, Page, Table
 
@@ -47,7 +47,7 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
         return None
     least = min(settings, key=lambda each: each.summary.median)
     verdicts = [difference(least.key, least, each, FALSE_ALARMS).verdict for each in settings]
-    shares = [_half_range(each) / float(each.summary.median or 1) for each in settings]
+    shares = [half_range(each.summary) / float(each.summary.median or 1) for each in settings]
     found = []
     for each, verdict, share in zip(settings, verdicts, shares, strict=True):
         ratio = each.summary.median / first
@@ -70,9 +70,6 @@ def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
 
 _LEADING: Final = (DURATION, "cycles", "instructions", CORE_CYCLES, "ticks", ENERGY)
 """Metrics of a call to show if the board has them; ticks only if there is no other one."""
-
-JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
-"""The metric for certainty and change: the first available one."""
 
 _BESIDE: Final = LEVELS | SHARES | {*MODELLED}
 _DOUBTS: Final = ("Missing", "Wrong output", "Note", "Results differ")
@@ -146,14 +143,18 @@ class _Row:
 
     @property
     def values(self) -> str:
-        """Each metric with its spread, such as ``57 us ± 3.1, 912 cycles ± 50 per call``."""
-        values = [f"{self.value(name)} {_unit(name)}" for name in self.metrics]
+        """Each metric with its spread, such as ``57 ± 3.1 us, 912 ± 50 cycles per call``."""
         spreads = [_certainty(each) for each in self.metrics.values()]
+        shared = spreads[0] if len(set(spreads)) == 1 and spreads[0][0] != "±" else ""
+        values = []
+        for name, spread in zip(self.metrics, spreads, strict=True):
+            value, unit = self.value(name), _unit(name)
+            if spread.startswith("±"):
+                values.append(f"{value} {spread} {unit}")
+            else:
+                values.append(f"{value} {unit}" if shared else f"{value} {unit} ({spread})")
         per = f"per {one_of([self.key.label])}"
-        if len(set(spreads)) == 1 and not spreads[0].startswith("±"):
-            return f"{', '.join(values)} {per}, {spreads[0]}"
-        shown = (each if each.startswith("±") else f"({each})" for each in spreads)
-        return f"{', '.join(map(' '.join, zip(values, shown, strict=True)))} {per}"
+        return f"{', '.join(values)} {per}{f', {shared}' if shared else ''}"
 
     @property
     def cold(self) -> str:
@@ -274,13 +275,7 @@ def _certainty(group: GroupSummary) -> str:
         return _TOO_SHORT
     if summary.n < 2:
         return "one sample"
-    return f"± {number_text(float(f'{_half_range(group):.2g}'), group.kind)}"
-
-
-def _half_range(group: GroupSummary) -> float:
-    """Return half the distance between the quartiles."""
-    percentiles = group.summary.percentiles
-    return float(percentiles[75] - percentiles[25]) / 2
+    return f"± {number_text(float(f'{half_range(summary):.2g}'), group.kind)}"
 
 
 def _unit(metric: str) -> str:
@@ -302,7 +297,10 @@ def _table(rows: Sequence[_Row], before: str) -> Table:
     names: list[str] = [name for name in _LEADING if name in shown]
     names += [name for name in shown if name not in names]
     judged = {row.judged.metric for row in rows}
-    values = [Column(_header(name), [row.value(name) for row in rows]) for name in names]
+    cells = {name: [row.value(name) for row in rows] for name in names}
+    if DURATION in cells:
+        cells[DURATION] = _aligned(cells[DURATION])
+    values = [Column(_header(name), cells[name]) for name in names]
     last = max(names.index(name) for name in judged)  # the spread follows its own value
     columns = [
         *values[: last + 1],
@@ -342,6 +340,12 @@ def _setting(rows: Sequence[_Row], relative: Column, place: int | None) -> str:
         return ""
     median = rows[place].value(rows[place].judged.metric)
     return f"{median} ({relative.cells[place]})" if relative.cells[place] else median
+
+
+def _aligned(cells: Sequence[str]) -> list[str]:
+    """Return numbers with as many decimals as the longest one, so that their points align."""
+    most = max(len(cell.partition(".")[2]) for cell in cells)
+    return [cell and f"{float(cell.replace(',', '')):,.{most}f}" for cell in cells]
 
 
 def _header(metric: str) -> str:
@@ -428,9 +432,12 @@ def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str
     place = f" on {boards}" if boards else ""
     one = one_of(row.key.label for row in rows)
     what = "Median" if len(rows) == 1 else f"Medians per {one}"
+    if any(row.certainty.startswith("±") for row in rows):
+        what += " ± half the interquartile range"
     numbers = [row.judged.summary.n for row in rows]
     least, most = min(numbers), max(numbers)
     samples = f" of {f'{least:,} to ' if least < most else ''}{plural(most, 'sample')}"
+    samples += _range(rows[0]) if len(rows) == 1 else ""
     if one == "pass" and most == 1:  # statistics: one sample of all passes
         what, samples = "Means per pass", ""
     warmup = configuration.get("Warm-up")
@@ -440,6 +447,16 @@ def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str
     more = f"; {plural(len(hidden), 'more metric')} {others}" if hidden else ""
     kept = f"; kept as {name}" if name else ""
     return f"{what}{samples}{calls}{place}{more}{kept}."
+
+
+def _range(row: _Row) -> str:
+    """Return the least and the greatest sample; "" if all are equal."""
+    group = row.judged
+    least, most = group.summary.minimum, group.summary.maximum
+    if least == most:
+        return ""
+    ends = f"{number_text(least, group.kind)} to {number_text(most, group.kind)}"
+    return f" ({ends} {_unit(group.metric)})"
 
 
 def _clock(configuration: Mapping[str, Metric], device: str) -> str:

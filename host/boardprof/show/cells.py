@@ -11,12 +11,16 @@ from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio
 from boardprof.base.printable import bounded
 from boardprof.results.report.calls import DURATION, LABEL, SHARE, Calls, Row, one_of
 from boardprof.results.report.report import Report
+from boardprof.results.stats.summary import Summary
 
 KEY_COLUMNS: Final = ("Name", "Argument Shapes", "Flags", "Device")
 """The columns that identify what a sample is of."""
 
 FIRST_COLUMNS: Final = ("Name", DURATION, SHARE, "Device", "Count", "Argument Shapes")
 """Columns that always come first, in TVM's order."""
+
+JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
+"""The metric for certainty and change: the first available one."""
 
 _PRECISE_BELOW = 100.0
 _LONG = 10**60
@@ -76,6 +80,11 @@ def number_text(value: int | float | None, kind: Kind) -> str:
         whole = int(value)
         return (digits(whole, ",") if abs(whole) < _LONG else f"{Decimal(whole):.12e}") + unit
     return (f"{value:.4g}" if abs(value) < _PRECISE_BELOW else f"{value:,.2f}") + unit
+
+
+def half_range(summary: Summary) -> float:
+    """Return half the distance between the quartiles."""
+    return float(summary.percentiles[75] - summary.percentiles[25]) / 2
 
 
 def plural(number: int, one: str) -> str:

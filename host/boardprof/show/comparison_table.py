@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,10 +26,11 @@ from boardprof.results.comparison.profile_difference import (
     ProfileDifference,
 )
 from boardprof.results.comparison.rule import Rule, statistic
+from boardprof.results.report.calls import DURATION
 from boardprof.results.report.profile import MODELLED
 from boardprof.results.stats.summary import Summary
-from boardprof.show.cells import number_text, plural
-from boardprof.show.layout import Column, Page, plain, record_table
+from boardprof.show.cells import JUDGED_BY, half_range, number_text, plural
+from boardprof.show.layout import Column, Page, plain, record_table, shared
 
 _NO_RULE = "no rule, so nothing is gated"
 _NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
@@ -192,6 +194,29 @@ def means_line(
     return f"Geometric mean: {'; '.join(texts)}." if texts else ""
 
 
+def times_line(comparison: Comparison) -> str:
+    """Return how many times faster or slower the only function is; "" if that is not known."""
+    rows = {row.metric: row for row in comparison.rows}
+    row = next((rows[name] for name in JUDGED_BY if name in rows), None)
+    if row is None or len({each.place[:-1] for each in comparison.rows}) > 1:
+        return ""
+    if row.before is None or row.after is None or row.verdict not in ("better", "worse"):
+        return ""
+    less, more = sorted((row.before, row.after), key=lambda side: side.median)
+    if less.median <= 0 or (text := f"{float(more.median / less.median):.2f}") == "1.00":
+        return ""
+    before, after = comparison.before_name.split(" (")[0], comparison.after_name.split(" (")[0]
+    ratio = float(more.median / less.median)
+    # Relative errors of independent values add up in quadrature.
+    shares = (half_range(side) / float(side.median) for side in (less, more))
+    spread = ratio * math.hypot(*shares)
+    times = f"{text}{f' ± {spread:.2g}' if spread else ''} times"
+    if row.metric == DURATION:
+        return f"{after} is {times} {'slower' if more is row.after else 'faster'} than {before}."
+    first, second = (after, before) if more is row.after else (before, after)
+    return f"{first} takes {times} the {row.metric} of {second}."
+
+
 _LEFT = ("Name", "Label", "Flags", "Arguments", "Device", "Metric", "Verdict")
 _OPTIONAL = ("Label", "Flags", "Arguments", "Device")
 _Facts: TypeAlias = Sequence[tuple[str, str]]
@@ -212,9 +237,10 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
     ]
     table: Page = []
     if cells:
-        whole = record_table(cells[0], cells, _LEFT, optional=_OPTIONAL)
+        spare = shared(cells, ("Arguments", "Device"))
+        whole = record_table(cells[0], cells, _LEFT, optional=_OPTIONAL, spare=spare)
         table = [replace(whole, columns=[_toned(column) for column in whole.columns]), ""]
-    means = means_line(comparison)
+    means = means_line(comparison) or times_line(comparison)
     return [
         *(f"OUTPUT CHANGED: {line}." for line in output_lines(comparison)),
         *([""] if comparison.outputs else []),

@@ -24,8 +24,8 @@ from boardprof.results.row_origins import GroupKey, ProfiledRow, profiles_of
 from boardprof.results.stats.groups import GroupSummary
 from boardprof.results.stats.warnings import modes_of
 from boardprof.show.aggregate import SORT_COLUMNS
-from boardprof.show.answer import JUDGED_BY, relatives, settings_of
-from boardprof.show.cells import number_text
+from boardprof.show.answer import relatives, settings_of
+from boardprof.show.cells import JUDGED_BY, number_text
 from boardprof.show.comparison_table import output_lines
 from boardprof.show.flame_graph import INTERRUPTED, stacks_of
 from boardprof.show.profile_tables import CONTEXT, interval_text, notes

@@ -79,6 +79,11 @@ def record_table(
     return Table(columns, spare=spare, cuts_last=cuts_last)
 
 
+def shared(rows: Sequence[Mapping[str, str]], headers: Iterable[str]) -> list[str]:
+    """Return the headers whose cells are the same in all rows: a narrow table can do without."""
+    return [each for each in headers if len({row[each] for row in rows}) == 1]
+
+
 def plain(page: Page) -> str:
     """Return a page as text of any width."""
     return fitted(page, 0, styled=False)
@@ -95,7 +100,7 @@ def fitted(page: Page, width: int, *, styled: bool) -> str:
                 assert isinstance(table, Table)
                 lines += _table(table, width, styled)
         else:
-            lines += _facts([bounded(str(part)) for part in parts], width, styled)
+            lines += _facts([bounded(str(part)) for part in parts], width, styled, not lines)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -107,12 +112,16 @@ def folded(text: str, width: int) -> str:
     return "\n".join(part for line in text.split("\n") for part in _folded_line(line, width))
 
 
-def _facts(lines: Sequence[str], width: int, styled: bool) -> list[str]:
-    """Fold and style lines outside tables; a title is a line above a rule of dashes."""
+def _facts(lines: Sequence[str], width: int, styled: bool, is_first: bool) -> list[str]:
+    """Fold and style lines outside tables.
+
+    The first line of a page is its answer; a title is a line above a rule of dashes.
+    """
     shown: list[str] = []
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""
-        style = _BOLD if below and set(below) == {"-"} else _DIM
+        is_title = (is_first and number == 0) or (below and set(below) == {"-"})
+        style = _BOLD if is_title else _DIM
         parts = _folded_line(line.rstrip(" "), width)
         shown += [_in_style(each, style) for each in parts] if styled else parts
     return shown
@@ -131,8 +140,11 @@ def _folded_line(line: str, width: int) -> list[str]:
         return textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
     parts, head = [], _head(line, width)
     while len(head) < len(line):
-        parts.append(head)
-        line = indent + line[len(head) :]
+        # Between words if there is a blank after the indentation.
+        end = (head + line[len(head)]).rfind(" ", len(indent) + 1)
+        head = head if end < 0 else head[:end]
+        parts.append(head.rstrip(" "))
+        line = indent + line[len(head) :].lstrip(" ")
         head = _head(line, width)
     return [*parts, line]
 

@@ -50,7 +50,7 @@ from boardprof.show.comparison_table import (
 )
 from boardprof.show.layout import Column
 
-_SENTENCE = re.compile(r"[^\W_]+(?:[ .,:;()%+=?-]|[^\W_])*")
+_SENTENCE = re.compile(r"[^\W_]+(?:[ .,:;()%+=?±-]|[^\W_])*")
 """Letters, digits, and characters that no renderer takes as markup, a link, an issue or a user."""
 
 _PLAIN = re.compile(r"[\w .,:;=()\[\]{}/+*%'^?!@$-]+")

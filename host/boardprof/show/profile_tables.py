@@ -172,8 +172,9 @@ def _edges(profile: Profile, metric: str) -> list[str]:
     if not more:
         return []
     return [
-        f"the Report counts {profile.counted[metric]:,} {metric}: {more:+,} are of the core's work "
-        "before the first instruction and after the last one (docs/numbers.md)"
+        f"the Report counts {profile.counted[metric]:,} {metric}, {abs(more):,} "
+        f"{'more' if more > 0 else 'fewer'}: a call's first and last instructions overlap with the "
+        "measurement (docs/numbers.md)"
     ]
 
 

@@ -56,7 +56,7 @@ from boardprof.show.cells import (
     tvm_width,
     value_cell,
 )
-from boardprof.show.layout import Column, Page, Table, plain, record_table
+from boardprof.show.layout import Column, Page, Table, plain, record_table, shared
 
 _BY_BOARD: Final = "A table by board merges all samples, and has no TVM layout."
 _RULE: Final = "----------"
@@ -225,7 +225,8 @@ def statistics_page(report: Report) -> Page:
     ]
     if not rows:
         return ["There are no samples.", *notes]
-    table = record_table(rows[0], rows, _LEFT, optional=_OPTIONAL)
+    spare = shared(rows, ("Argument Shapes", "Device"))
+    table = record_table(rows[0], rows, _LEFT, optional=_OPTIONAL, spare=spare)
     headers = [column.header for column in table.columns]
     told = {*headers, *(row["CV"] for row in rows)}
     shown = [text for name, text in _NOTES.items() if name in told]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.progress import part_of
 from boardprof.jobs.run.execution import Listener, Outcome, once, run_plans
 from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
 from boardprof.results.history.project import git_output, git_refusal, run_git
@@ -78,9 +79,9 @@ def run_in_turns(
     sessions = sessions_on(specs, after.plans[0].connection.port)
     listener = replace(listener, on_note=once(listener.on_note))
     outcomes: tuple[list[Outcome], list[Outcome]] = ([], [])
-    for turn in turns(sessions):
+    for number, turn in enumerate(turns(sessions), 1):
         side, found = (before, after)[turn], outcomes[turn]
-        with contextlib.nullcontext() if side.folder is None else contextlib.chdir(side.folder):
+        with contextlib.chdir(side.folder or "."), part_of(f"session {number} of {2 * sessions}"):
             found.append(run_plans(side.plans, listener, is_chosen))
         last = found[-1]
         is_lost = last.report is None or len(side.plans) == 1

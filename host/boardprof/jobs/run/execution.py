@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
@@ -238,7 +239,7 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             meter=meter,
             named=plan.data.values(board.functions[name], board.memory.size),
             on_progress=partial(show, what),
-            on_transfer=lambda way, *of: show(f"{what}, bytes {way}", *of),
+            on_transfer=_if_slow(lambda way, *of: show(f"{what}, bytes {way}", *of)),
             on_note=listener.on_note,
         )
         if plan.hotspots and measurement.profile is None:  # core-cycles have one already
@@ -248,6 +249,24 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             measurement = replace(measurement, profile=profile)
         measurement = wanted.with_missing(measurement, board)
         return replace(measurement, label=plan.label, tolerance=plan.tolerance)
+
+
+_SLOW_TRANSFER_S = 1.0
+"""Shorter transfers would hide how far the samples are."""
+
+
+def _if_slow(show: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+    began_s, so_far = time.monotonic(), 0
+
+    def shown(way: str, done: int, total: int) -> None:
+        nonlocal began_s, so_far
+        if done <= so_far:
+            began_s = time.monotonic()
+        so_far = done
+        if time.monotonic() - began_s > _SLOW_TRANSFER_S:
+            show(way, done, total)
+
+    return shown
 
 
 def _profile(board: Board, name: str, named: Mapping[str, object], plan: Plan) -> Profile:

@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeGuard
 
 from boardprof.results.report.calls import DURATION, LEVELS, SHARES, one_of
 from boardprof.results.report.report import Report
@@ -105,6 +105,8 @@ def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
         # Samples that are too short look noisy, too, and longer ones help against all of it.
         short = [each for kind in _SHORT for each in of_group if each.kind == kind]
         few = [each for each in of_group if each.kind == "few"]
+        if any(each.kind == "noise" for each in of_group):  # of a busy machine, once
+            of_group = [each for each in of_group if each.kind not in ("apart", "outliers")]
         found += [*few, *short[:1]] if short else of_group
     return found
 
@@ -160,10 +162,7 @@ def _slow_first(group: GroupSummary) -> _Doubts:
         yield (
             f"the first sample, {first:,.4g}, is far above the others, {rest:,.4g}: the warm-up "
             "was too short.",
-            (
-                "Warm up longer with --warmup. A cold measurement shows what the very first call "
-                "costs."
-            ),
+            "Warm up longer with --warmup.",
         )
 
 
@@ -227,9 +226,20 @@ def _stand_apart(group: GroupSummary) -> _Doubts:
     yield (
         f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {abs(difference):,.4g} "
         f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, which take "
-        f"{apart.most:,.4g}: interrupts?",
-        "Try --mask-interrupts if the board can mask them. docs/interrupts.md lists other causes.",
+        f"{apart.most:,.4g}{'.' if _shares_its_cpu(group) else ': interrupts?'}",
+        _HINT_IF_BUSY
+        if _shares_its_cpu(group)
+        else "Try --mask-interrupts if the board can mask them. docs/interrupts.md lists other "
+        "causes.",
     )
+
+
+_HINT_IF_BUSY = "Stop other programs, or take more samples, such as --repeat 100."
+
+
+def _shares_its_cpu(group: GroupSummary) -> bool:
+    """Tell whether other programs may disturb the samples: there, nothing masks interrupts."""
+    return group.clock_kind == "measured"
 
 
 def _apart(group: GroupSummary) -> Apart | None:
@@ -278,13 +288,23 @@ def _calls(group: GroupSummary) -> int:
 
 
 def _noisy(group: GroupSummary) -> _Doubts:
-    cv = group.summary.cv
-    if group.clock_kind == "measured" and cv is not None and cv > _LARGE_CV and group.summary.n > 1:
+    if not _shares_its_cpu(group) or not _is_large(group.summary.cv) or group.summary.n < 2:
+        return
+    # What a few samples explain has a warning of its own.
+    apart = _apart(group)
+    few = {*far_from_the_others(group.values, _STANDS_OUT), *(apart.indices if apart else ())}
+    rest = [float(each) for i, each in enumerate(group.values) if i not in few]
+    mean = abs(statistics.fmean(rest))
+    cv = statistics.stdev(rest) / mean if mean and len(rest) > 1 else None
+    if _is_large(cv) and modes_of(group) is None:
         yield (
             f"the samples vary by {100 * cv:.3g} % of their mean: other programs use this machine.",
-            "Stop other programs. Take longer samples with --number and more of them with "
-            "--repeat. Count instructions where you can.",
+            _HINT_IF_BUSY,
         )
+
+
+def _is_large(cv: float | None) -> TypeGuard[float]:
+    return cv is not None and cv > _LARGE_CV
 
 
 def _outlying(group: GroupSummary) -> _Doubts:
@@ -303,8 +323,10 @@ def _outlying(group: GroupSummary) -> _Doubts:
         f"{len(found)} of {group.summary.n} samples "
         f"{'is an outlier' if len(found) == 1 else 'are outliers'} ({shown}{more}; the median is "
         f"{median:,.4g}).",
-        "Compare medians, not means. Other programs or interrupts may have disturbed the "
-        "samples: try --mask-interrupts if the board can mask them.",
+        _HINT_IF_BUSY
+        if _shares_its_cpu(group)
+        else "Compare medians, not means. Interrupts may have disturbed the samples: try "
+        "--mask-interrupts if the board can mask them.",
     )
 
 

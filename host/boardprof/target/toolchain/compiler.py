@@ -241,7 +241,8 @@ class Compiler(Driver):
             command += [f"-Wl,--dependency-file={depfile}"] if self.tells_files() else []
             command += ["-o", str(made)]
             try:
-                self._tools.run(self._cc, command, folder, f"{image} does not link", LC_ALL="C")
+                with activity(f"linking {image}"):
+                    self._tools.run(self._cc, command, folder, f"{image} does not link", LC_ALL="C")
             except ToolFailure as error:
                 output = error.stderr + error.stdout
                 raise LinkFailure(str(error), image=image, output=output) from error

@@ -32,15 +32,17 @@ from boardprof.ui.cli.group import (
 )
 from boardprof.ui.cli.output import echo_data, echo_error, forget_output, take_every_character
 
-_NAMES = (
-    *("run", "check", "hotspots", "show", "compare", "history", "trend"),  # measuring
-    *("export", "decode"),
-    *("trace", "top", "dump", "tune", "fleet", "worker"),
-    *("boards", "devices", "info", "metrics", "doctor"),
-    *("functions", "build", "flash", "agent", "glue", "runtime"),  # firmware
-    *("new", "completion"),
-)
-"""In the order of the help."""
+_SECTIONS = {
+    "Measure": "run check hotspots tune",
+    "Look at results": "show compare history trend export decode",
+    "Watch running firmware": "trace top dump",
+    "Find boards": "boards devices info metrics doctor",
+    "Build firmware": "functions build flash agent glue runtime",
+    "More": "new fleet worker completion",
+}
+"""Of the help, in its order."""
+
+_NAMES = tuple(" ".join(_SECTIONS.values()).split())
 
 _MODULES = {
     **dict.fromkeys(("devices", "info", "metrics", "doctor"), "boards"),
@@ -54,12 +56,33 @@ _MODULES = {
 """The module that has a command; completion is here, others are in the module of their name."""
 
 
+_SETTINGS = (
+    "Options of a command, except --json, --bisect, --tag, --watch and --help, can also be set by "
+    "their long names in boardprof.toml or [tool.boardprof] of pyproject.toml, or in the "
+    "environment: BOARDPROF_REPEAT is --repeat."
+)
+
+
 class _AllCommands(Commands):
     """The commands; each is imported when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names, without importing the commands."""
         return list(_NAMES)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, then the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections."""
+        for title, names in _SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names.split()]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:10}", each.get_short_help_str(66)) for name, each in commands if each]
+                )
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command with that name, or None."""
@@ -69,7 +92,9 @@ class _AllCommands(Commands):
         return super().get_command(ctx, cmd_name)
 
 
-@click.group(cls=_AllCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_AllCommands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_SETTINGS
+)
 @click.version_option(__version__, prog_name="boardprof", message="%(prog)s %(version)s")
 @click.option(
     "--profile",
@@ -89,10 +114,12 @@ class _AllCommands(Commands):
 def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
     """Measure what a C function costs on a board: instructions, cycles, time and stack.
 
-    Options of a command, except --json, --bisect, --tag, --watch and --help, can also be set by
-    their long names in boardprof.toml or [tool.boardprof] of pyproject.toml, or in the environment:
-    BOARDPROF_REPEAT is --repeat. --profile and --config can be set in the environment only.
-    """
+    \b
+    boardprof run fir.c:fir n=256           on this machine
+    boardprof run -b BOARD fir.c:all        each function, on a board
+    boardprof compare                       the last two runs
+    boardprof COMMAND --help                all options
+    """  # noqa: D301 (click knows the backspace as: do not wrap)
     if ctx.invoked_subcommand == "runtime":
         return  # a Makefile asks it, whose variables may have the names of settings
     check_variables(os.environ, ctx)

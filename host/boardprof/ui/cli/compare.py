@@ -164,7 +164,7 @@ def printed_export(exports: Sequence[Export], *others: str | None) -> Export | N
 
 
 @click.command(short_help="Compare two runs: what got better or worse; a gate for CI.")
-@click.argument("before", shell_complete=complete_run)
+@click.argument("before", default="last~1", shell_complete=complete_run)
 @click.argument("after", default="last", shell_complete=complete_run)
 @gate_options
 @click.option(
@@ -192,7 +192,7 @@ def compare(before: str, after: str, changed: bool, **options: Any) -> int:
 
     BEFORE and AFTER are files of a Report or a baseline, or runs in the history: last, last~1, #42,
     a name given by `run --save`, a branch or a commit. In a project, all except #42 refer to its
-    own runs. [AFTER defaults to the last run]
+    own runs. [BEFORE defaults to last~1, AFTER to last]
 
     Exact counts, such as those of emulators, differ if the numbers differ. All other metrics differ
     if a rank test says so. Without --fail-if nothing counts as a regression.

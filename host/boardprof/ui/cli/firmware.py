@@ -304,7 +304,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.group(cls=Commands)
 def new() -> None:
-    """Create the files of a new board or collector, or a first file of benchmarks."""
+    """Create a new board or collector, or a first file of benchmarks."""
 
 
 new.add_command(new_benchmarks)

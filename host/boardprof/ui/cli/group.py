@@ -45,7 +45,10 @@ class SectionedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections."""
-        titles = {name: title for title, names in self.sections.items() for name in names.split()}
+        titles: dict[str, str] = {}
+        for title, names in self.sections.items():
+            for name in names.split():
+                titles.setdefault(name, title)
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)

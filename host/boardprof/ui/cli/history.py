@@ -300,7 +300,7 @@ def path(as_json: bool) -> None:
         echo_data(name)
 
 
-@click.command(short_help="Show a function over the last runs, and which commits changed it.")
+@click.command(short_help="Show a function over the last runs, and what changed it.")
 @click.argument("function")
 @board_filter_option
 @click.option(

@@ -345,7 +345,7 @@ class Bar:
     def __call__(self, what: str, done: int, total: int | None) -> None:
         """Draw the progress of ``what``."""
         if not what:
-            self.end()
+            self.erase()
             return
         now_s = self._clock()
         self._began_s = now_s if self._began_s is None else self._began_s

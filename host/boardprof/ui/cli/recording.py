@@ -76,7 +76,7 @@ Examples:
     cls=SectionedCommand,
     sections=_HOTSPOTS_SECTIONS,
     epilog=_HOTSPOTS_EXAMPLES,
-    short_help="Show which functions, lines and instructions a call spends its cost in.",
+    short_help="Show which functions and lines a call spends its cost in.",
 )
 @click.argument("target", shell_complete=complete_target)
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)

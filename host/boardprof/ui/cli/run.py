@@ -83,6 +83,7 @@ if TYPE_CHECKING:
 
 
 _SECTIONS = {
+    "Most used": "board_names port metrics repeat optimize sweep table",
     "What to measure": "tags watch metrics warmup repeat number cold mask_interrupts hotspots "
     "sampled probe energy sweep",
     "The board": BOARD_SECTION,
@@ -94,20 +95,26 @@ _SECTIONS = {
     "fail_if_missing spread_runs bisect",
 }
 
-_EXAMPLES = """
+_ARGUMENTS = """
 \b
-Examples:
-  boardprof run fir.c:fir n=256                             on this machine
-  boardprof run -b BOARD fir.c:all                          each function, on a board
-  boardprof run -b BOARD fir.c:fir --sweep "-O2|-Os"        with which flags?
-  boardprof run -p /dev/ttyACM0 fir 'x=[64]:random'         firmware that runs on a board
-  boardprof run -b BOARD fir.c:fir --against main --fail-if '*>0'
-  boardprof run                                             all benchmarks of boardprof.toml
-  boardprof run 'fir-*' --tag fast                          some of them
+NAME=VALUE sets an argument:
+  n=256  gain=-1.5  on=true      numbers
+  x=@x.npy  x=@x.bin             an array from a file
+  x=int16[64]:random(7)          or :zeros, :ones, :random
+  x=[64]:ones                    with x's own type
+  y=int32[16,16]:out             output only
+  s=@s.npy:keep                  not restored between calls
+  s=zeros  s=[3]:zeros           structs
+  s='{gain=2.5, taps=[1, 2]}'    a struct's members, by pointer or by value
+  s='{taps=&h, next=NULL}'       a pointer in it; h=[8]:ones is one more array
+  s='{n=8, data=[8]:zeros}'      an array in it, or one that it points to
+  s=hello  s='"{"a": 1}"'       text for char*
+  mode=FAST  f=square            an enum's name, a function of the image
+  p=NULL                         no array
 """
 
 
-@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EXAMPLES)
+@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_ARGUMENTS)
 @click.argument("target", required=False, shell_complete=complete_target)
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
 @click.option(
@@ -218,27 +225,18 @@ def run(
 ) -> int:
     """Measure functions on boards and print the Report.
 
-    Without TARGET, the benchmarks of the project's boardprof.toml are measured. Their names or
-    patterns, such as 'fir-*', choose some of them.
+    \b
+    boardprof run fir.c:fir n=256                      on this machine
+    boardprof run -b BOARD fir.c:all                   each function, on a board
+    boardprof run -b BOARD fir.c:fir --sweep "-O2|-Os" with which flags?
+    boardprof run -p /dev/ttyACM0 fir 'x=[64]:random'  firmware on a board
+    boardprof run -b BOARD fir.c:fir --against main --fail-if '*>0'
+    boardprof run                                      all of boardprof.toml
+    boardprof run 'fir-*' --tag fast                   some of them
 
     TARGET is PATH:FUNCTION or PATH:all. PATH is a C file, a folder, or anything that --source
     takes. Without PATH, TARGET is a function that the board's firmware or --image already has, or
-    all. NAME=VALUE sets an argument:
-
-    \b
-    n=256  gain=-1.5  on=true      numbers
-    x=@x.npy  x=@x.bin             an array from a file
-    x=int16[64]:random(7)          or :zeros, :ones, :random
-    x=[64]:ones                    with x's own type
-    y=int32[16,16]:out             output only
-    s=@s.npy:keep                  not restored between calls
-    s=zeros  s=[3]:zeros           structs
-    s='{gain=2.5, taps=[1, 2]}'    a struct's members, by pointer or by value
-    s='{taps=&h, next=NULL}'       a pointer in it; h=[8]:ones is one more array
-    s='{n=8, data=[8]:zeros}'      an array in it, or one that it points to
-    s=hello  s='"{"a": 1}"'       text for char*
-    mode=FAST  f=square            an enum's name, a function of the image
-    p=NULL                         no array
+    all. NAME=VALUE is explained below the options.
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.jobs.run.saving import check_save_name
     from boardprof.show.exporters import read_exports

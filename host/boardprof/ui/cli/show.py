@@ -45,7 +45,7 @@ _MANY_CALLS = 100_000
 
 
 @click.command(short_help="Print a stored Report, from a file or the history.")
-@click.argument("ref", metavar="FILE|RUN", shell_complete=complete_run)
+@click.argument("ref", default="last", metavar="[FILE|RUN]", shell_complete=complete_run)
 @csv_option
 @json_option
 @table_option
@@ -71,7 +71,7 @@ def show(ref: str, **options: Any) -> None:
     """Print a Report, from a file of `run --json` or from a run in the history.
 
     RUN is last, last~1, #42, a name given by `run --save`, a branch or a commit. In a git
-    repository, all except #42 refer to its own runs.
+    repository, all except #42 refer to its own runs. [default: last]
     """
     names = ("as_csv", "as_json", "stats", "hotspots", "lines", "asm")
     if sum(options[name] for name in names) > 1:
