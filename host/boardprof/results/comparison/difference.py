@@ -378,9 +378,7 @@ def _array_difference(name: str, old: Output, new: Output, tolerance: float) -> 
         untested = "; without its values, no tolerance applies" if tolerance and is_float else ""
         return f"its checksum is {old.crc32} before, {new.crc32} after{untested}"
     differs = [
-        at
-        for at, pair in enumerate(zip(olds, news, strict=True))
-        if not is_equal(*pair, tolerance)
+        at for at, pair in enumerate(zip(olds, news, strict=True)) if not is_equal(*pair, tolerance)
     ]
     if not differs:
         return ""  # floats within the tolerance, or NaNs with other bits
