@@ -52,7 +52,7 @@ BUDGETS = {
     "event_u32_worst_m4": 45,
     "disabled_rv32": 5,
     "disabled_m4": 5,
-    "range_statistics_rv32": 45,
+    "range_statistics_rv32": 46,
     "events_flash_rv32": 1228,
     "events_flash_m4": 1228,
     "tracer_ram_rv32": 64,

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import DeviceTimeoutError, UsageError
+from boardprof.base.errors import DeviceResetError, DeviceTimeoutError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.compat.torch.profiler import profile
 from boardprof.compat.tvm_profiler.function import profile_function
@@ -249,6 +250,23 @@ def test_an_interrupt_above_basepri_is_never_masked(tmp_path: Path) -> None:
         "race was measured while 1 interrupt source of the firmware was enabled: the time of those "
         "above BP_CFG_BASEPRI that came is in its numbers"
     ]
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_watchdog_is_kicked_between_rounds_and_while_the_board_waits(
+    forgets: bool, tmp_path: Path
+) -> None:
+    changes = {"guard = 1, ": "", "interrupts = 1": "interrupts = 1"}
+    if forgets:
+        changes["cflags = ["] = 'cflags = ["-DFORGETS", '
+    spec = ticking("qemu-cortex-m3", tmp_path / "dog", "watchdog_port.c", changes)
+    source = tmp_path / "spin.c"
+    source.write_text(SPIN)
+    with (
+        pytest.raises(DeviceResetError) if forgets else nullcontext(),
+        build(spec, [source]).open() as board,
+    ):
+        board.profile("spin", 65_000, repeat=40)  # of 130,000 instructions of 256 ns: 33 ms
 
 
 def test_a_function_that_masks_interrupts_is_named_where_the_clock_would_miss_wraps(
