@@ -28,8 +28,8 @@ _CORTEX_M = "*(volatile uint32_t *)0xe000ed0cu = 0x05fa0004;"
 END = {
     "qemu-rv32": _RISCV,
     "qemu-rv64": _RISCV,
-    "qemu-cortex-m4": _CORTEX_M,
-    "microbit": _CORTEX_M,
+    **dict.fromkeys((f"qemu-cortex-m{n}" for n in (3, 4, 7, 33, 55)), _CORTEX_M),
+    **dict.fromkeys(("microbit", "netduinoplus2"), _CORTEX_M),
     "qemu-cortex-a53": '__asm__ volatile("ldr w0, =0x84000008\\n hvc 0" ::: "x0");',
 }
 """C that ends the emulator: a word to QEMU's test device; a reset (AIRCR), with -no-reboot; PSCI's
@@ -84,10 +84,11 @@ def counted(
 
 
 _MASKS = re.compile(
-    r"csrr?ci?\t(?:\w+,)?mstatus,8|cpsid\ti|msr\tdaifset, #0x3", re.ASCII | re.IGNORECASE
+    r"csrr?ci?\t(?:\w+,)?mstatus,8|cpsid\ti|msr\tbasepri_max, \w+|msr\tdaifset, #0x3",
+    re.ASCII | re.IGNORECASE,
 )
 _RESTORES = re.compile(
-    r"csrw\tmstatus,\w+|msr\tprimask, \w+|msr\tdaif, \w+", re.ASCII | re.IGNORECASE
+    r"csrw\tmstatus,\w+|msr\t(?:primask|basepri), \w+|msr\tdaif, \w+", re.ASCII | re.IGNORECASE
 )
 """Instructions of bp_arch_lock and bp_arch_unlock, as objdump prints them."""
 

@@ -12,6 +12,8 @@
 #define BP_DEMCR_TRCENA (1u << 24)
 #define BP_DWT_LAR 0xe0001fb0u
 #define BP_DWT_UNLOCK 0xc5acce55u
+#define BP_ITM_TCR 0xe0000e80u
+#define BP_ITM_SENDS (1u << 3 | 1u) /* TXENA: packets of the DWT, too; ITMENA (C1.7.6) */
 #define BP_DWT_CTRL 0xe0001000u
 #define BP_DWT_ALL (0x1fu << 17 | 1u) /* FOLD, LSU, SLEEP, EXC and CPI events, CYCCNT */
 #define BP_DWT_CYCCNT 0xe0001004u
@@ -57,16 +59,24 @@ static void bp_dwt_stop(void *state) {
  * present if their enable bit can be set and CYCCNT and LSUCNT have advanced. */
 static uint32_t bp_dwt_enabled; /* which of BP_DWT_ALL can be set */
 
-static void bp_dwt_enable(void) {
+static void bp_dwt_open(void) {
     bp_arch_reg_put(BP_DEMCR, bp_arch_reg(BP_DEMCR) | BP_DEMCR_TRCENA);
     bp_arch_reg_put(BP_DWT_LAR, BP_DWT_UNLOCK); /* some Cortex-M7 are locked; see bp_arch.h */
-    bp_arch_reg_put(BP_DWT_CTRL, bp_arch_reg(BP_DWT_CTRL) | BP_DWT_ALL);
 }
 
+static void bp_dwt_enable(uint32_t counters) {
+    bp_arch_reg_put(BP_DWT_CTRL, (bp_arch_reg(BP_DWT_CTRL) & ~BP_DWT_ALL) | counters);
+}
+
+/* A debugger that records the trace port gets a packet whenever an enabled 8-bit counter wraps
+ * (C1.8.3). So then those that it has not enabled stay off. */
 static void bp_dwt_init(void) {
     bp_dwt_t probe;
-    bp_dwt_enable();
+    bp_dwt_open();
+    bool is_traced = (bp_arch_reg(BP_ITM_TCR) & BP_ITM_SENDS) == BP_ITM_SENDS;
+    bp_dwt_enable(is_traced ? (bp_arch_reg(BP_DWT_CTRL) & BP_DWT_ALL) | 1u : BP_DWT_ALL);
     uint32_t enabled = bp_dwt_enabled = bp_arch_reg(BP_DWT_CTRL) & BP_DWT_ALL;
+    uint8_t off = is_traced ? BP_COUNTER_REFUSED : BP_COUNTER_ABSENT;
     bp_dwt_start(&probe);
     bp_dwt_stop(&probe);
     bool cycles = probe.cycles_stop != probe.cycles_start;
@@ -74,7 +84,7 @@ static void bp_dwt_init(void) {
     bp_dwt_status[0] = cycles ? BP_COUNTER_OK : BP_COUNTER_STUCK;
     for (uint_fast8_t i = 1; i < BP_COUNTERS; i++) {
         bool on = (enabled >> (16 + i) & 1u) != 0; /* in this order, from bit 17 on */
-        bp_dwt_status[i] = !on ? BP_COUNTER_ABSENT : events ? BP_COUNTER_OK : BP_COUNTER_STUCK;
+        bp_dwt_status[i] = !on ? off : events ? BP_COUNTER_OK : BP_COUNTER_STUCK;
     }
 }
 
@@ -84,7 +94,8 @@ static bool bp_dwt_intact(const void *state) {
                   ((bp_arch_reg(BP_DEMCR) & BP_DEMCR_TRCENA) != 0 &&
                    (bp_arch_reg(BP_DWT_CTRL) & BP_DWT_ALL) == bp_dwt_enabled);
     if (!intact) {
-        bp_dwt_enable();
+        bp_dwt_open();
+        bp_dwt_enable(bp_dwt_enabled);
     }
     return intact;
 }
@@ -99,6 +110,7 @@ static void bp_dwt_counter(bp_counter_t *out, uint8_t index) {
     out->bits = index == 0 ? 32 : 8;
     out->counts_in_sleep = index == 3;
     out->status = bp_dwt_status[index];
+    out->detail = out->status == BP_COUNTER_REFUSED ? 16 : 0; /* EBUSY */
 }
 
 const bp_collector_t bp_collector_dwt BP_ROM = {

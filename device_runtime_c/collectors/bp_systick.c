@@ -7,6 +7,7 @@
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
+#include "bp_arch.h"
 #include "bp_arch_reg.h"
 
 #ifndef BP_SYSTICK_HZ
@@ -51,7 +52,8 @@ static void bp_systick_init(void) {
  * two of its ticks and a 32nd. If this is a quarter of a wrap, the window is too long to tell. */
 static bool bp_systick_agrees(const bp_systick_t *s) {
     uint32_t hz = BP_ROM_GET(bp_port_clock.coarse_hz);
-    uint32_t rate = hz != 0 && BP_CFG_INTERRUPTS < 2 ? BP_SYSTICK_HZ / hz : 0;
+    bool is_held = BP_CFG_INTERRUPTS < 2 && BP_CFG_BASEPRI == 0; /* nothing comes in between */
+    uint32_t rate = hz != 0 && is_held ? BP_SYSTICK_HZ / hz : 0;
     uint32_t coarse = s->coarse_stop - s->coarse_start;
     if (rate == 0 || BP_SYSTICK_HZ % hz != 0 || coarse >= UINT32_MAX / rate) {
         return true;
@@ -71,28 +73,20 @@ static bool bp_systick_intact(const void *state) {
 }
 
 /* No interrupt comes between the two clocks, or they would not agree. */
-#if BP_CFG_INTERRUPTS
-#define BP_MASK() bp_port_mask()
-#define BP_UNMASK(before) bp_port_unmask(before)
-#else
-#define BP_MASK() 0
-#define BP_UNMASK(before) (void)(before)
-#endif
-
 static void bp_systick_start(void *state) {
     bp_systick_t *s = state;
-    uintptr_t before = BP_MASK();
+    uintptr_t before = bp_arch_lock();
     s->coarse_start = bp_port_coarse();
     s->start = bp_systick_read();
-    BP_UNMASK(before);
+    bp_arch_unlock(before);
 }
 
 static void bp_systick_stop(void *state) {
     bp_systick_t *s = state;
-    uintptr_t before = BP_MASK();
+    uintptr_t before = bp_arch_lock();
     s->stop = bp_systick_read();
     s->coarse_stop = bp_port_coarse();
-    BP_UNMASK(before);
+    bp_arch_unlock(before);
 }
 
 static void bp_systick_encode(uint8_t *out, const void *state) {

@@ -78,9 +78,13 @@ size_t bp_poll(void) {
 
 #endif
 
+__attribute__((weak)) void bp_port_alive(void) {
+}
+
 _Noreturn void bp_serve(void) {
     bp_init();
     for (;;) {
+        bp_port_alive();
         if (bp_poll() == 0) {
             bp_port_idle();
         }

@@ -8,6 +8,10 @@
 #include "boardprof/bp_frame.h"
 #include "boardprof/bp_port.h"
 
+#if BP_CFG_BASEPRI != 0 && (!defined(__ARM_ARCH_ISA_THUMB) || __ARM_ARCH_ISA_THUMB != 2)
+#error "BP_CFG_BASEPRI needs an ARMv7-M or ARMv8-M mainline core: others have no BASEPRI"
+#endif
+
 /* A word of memory of any type (GCC manual, "Common Type Attributes": may_alias). */
 typedef uintptr_t __attribute__((may_alias)) bp_word_t;
 

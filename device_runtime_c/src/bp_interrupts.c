@@ -32,6 +32,7 @@ int bp_interrupts(bp_call_t *call) {
     }
     bp_port_interrupts_t port = BP_ROM_GET(bp_port_interrupts);
     uint32_t flags = BP_CFG_GUARD && port.masks_guard ? BP_INTERRUPT_MASKS_GUARD : 0;
+    flags |= BP_CFG_BASEPRI != 0 ? BP_INTERRUPT_MASKS_SOME : 0;
 #if BP_CFG_INTERRUPTS > 1
     flags |= port.triggers ? BP_INTERRUPT_TRIGGERS : 0;
 #endif

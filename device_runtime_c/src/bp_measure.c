@@ -28,19 +28,24 @@ typedef struct {
 #endif
 
 /* The empty function for calibration. It is a single instruction, its return, whatever flags the
- * board uses (-O0, frame pointers, stack protector). The host adds this instruction to each net
- * count. clang does not know `optimize`, so there the body is assembly. */
-#if defined(__clang__)
+ * board uses (-O0, frame pointers, stack protector), so it is assembly. The host adds this
+ * instruction to each net count. GCC for AArch64 does not know `naked`. */
+#if defined(__aarch64__)
+void bp_empty(void);
+__asm__(".pushsection .text.bp_empty, \"ax\"\n"
+        ".global bp_empty\n"
+        ".hidden bp_empty\n"
+        ".type bp_empty, %function\n"
+        "bp_empty: ret\n"
+        ".size bp_empty, . - bp_empty\n"
+        ".popsection");
+#else
 __attribute__((noinline, naked)) static void bp_empty(void) {
 #if defined(__arm__)
     __asm__ volatile("bx lr");
 #else
     __asm__ volatile("ret");
 #endif
-}
-#else
-__attribute__((noinline, optimize("O2", "omit-frame-pointer", "no-stack-protector"))) static void
-bp_empty(void) {
 }
 #endif
 
@@ -149,7 +154,8 @@ __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_st
 #define BP_PROGRESS static
 #endif
 
-/* Send PROGRESS at most eight times per second of the board's clock. */
+/* Before each round: send PROGRESS at most eight times per second of the board's clock. A board
+ * without a clock sends it for each of 16 rounds, and then for each 16th one. */
 BP_PROGRESS void bp_progress_at_times(uint32_t *last, uint32_t done, uint32_t total) {
     uint32_t hz = BP_ROM_GET(bp_port_clock.ticks_hz);
     uint32_t mask = bp_ticks_mask();
@@ -157,7 +163,9 @@ BP_PROGRESS void bp_progress_at_times(uint32_t *last, uint32_t done, uint32_t to
      * never reach that, and the host would wait in vain. */
     uint32_t pause = hz / 8 < mask / 2 ? hz / 8 : mask / 2;
     uint32_t now = (uint32_t)bp_port_ticks();
-    if (done == 0 || ((now - *last) & mask) >= pause) {
+    bp_port_alive();
+    if (done == 0 ||
+        (((now - *last) & mask) >= pause && (hz != 0 || done < 16 || done % 16 == 0))) {
         *last = now;
         bp_progress(done, total);
     }

@@ -67,9 +67,8 @@ typedef struct {
 
 static uintptr_t bp_entry;
 
-/* Called instead of the function, it records where the function's stack will begin. It must have no
- * frame of its own, whatever flags the board uses. clang does not know `optimize`, so there it is
- * assembly that passes the stack pointer on. */
+/* Called instead of the function, it records where the function's stack will begin, whatever frame
+ * it has itself. */
 #if defined(__clang__)
 __attribute__((used)) static void bp_keep_entry(uintptr_t sp) {
     bp_entry = sp;
@@ -87,9 +86,20 @@ __attribute__((noinline, naked)) static void bp_tell_entry(void) {
 #endif
 }
 #else
-__attribute__((noinline, optimize("O2", "omit-frame-pointer", "no-stack-protector"))) static void
-bp_tell_entry(void) {
-    bp_entry = bp_stack_pointer();
+/* How far the call itself moves the stack pointer from the CFA. On AVR, GCC's CFA is the address of
+ * the return address's highest byte. */
+#if defined(__x86_64__)
+#define BP_PUSHED sizeof(void *)
+#elif defined(__AVR_3_BYTE_PC__)
+#define BP_PUSHED 2
+#elif defined(__AVR__)
+#define BP_PUSHED 1
+#else
+#define BP_PUSHED 0
+#endif
+
+__attribute__((noinline)) static void bp_tell_entry(void) {
+    bp_entry = (uintptr_t)__builtin_dwarf_cfa() - BP_PUSHED;
 }
 #endif
 

@@ -14,16 +14,10 @@
 
 #include "bp_arch.h"
 
-/* What a probe takes of a running function matters more than its size. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define BP_FAST __attribute__((optimize("O2", "no-cse-follow-jumps"))) /* saves copies */
 #define BP_APART __attribute__((noinline, noclone))
-#define BP_FAST_APART \
-    __attribute__((noinline, optimize("O2", "no-cse-follow-jumps", "no-crossjumping")))
 #else
-#define BP_FAST
 #define BP_APART __attribute__((noinline))
-#define BP_FAST_APART BP_APART
 #endif
 
 #define BP_RARE(condition) (__builtin_expect((condition), 0))
@@ -332,12 +326,15 @@ BP_INLINE void bp_trace_put_late(bp_trace_ring_t *ring, uint32_t *at, bp_trace_t
     BP_PUBLISH();
     ring->at = at + 2 + words;
     bp_arch_unlock(before);
+    if (words > 1) {
+        __asm__ volatile("/* two words */"); /* no instruction; the other copy has none */
+    }
 }
 
 /* What is unusual: a long time since the record before, no room before the end of the lap, or a
  * ring that is overwritten. */
-BP_FAST_APART static void bp_trace_unusual(uint32_t id, uint32_t value, uintptr_t before,
-                                           bp_trace_time_t now) {
+BP_APART static void bp_trace_unusual(uint32_t id, uint32_t value, uintptr_t before,
+                                      bp_trace_time_t now) {
     bp_trace_ring_t *ring = BP_RING;
     uint32_t delta = (uint32_t)(now - ring->last);
     bool is_rare = id >> 9 != 0 || bp_trace_wraps(now - ring->last) != 0;
@@ -414,11 +411,11 @@ BP_INLINE void bp_trace_usual(uintptr_t id, uint32_t value, uint32_t words) {
     }
 }
 
-BP_FAST void bp_trace_mark(uintptr_t id) {
+void bp_trace_mark(uintptr_t id) {
     bp_trace_usual(id, 0, 1);
 }
 
-BP_FAST void bp_trace_value(uintptr_t id, uint32_t value) {
+void bp_trace_value(uintptr_t id, uint32_t value) {
     bp_trace_usual(id, value, 2);
 }
 
@@ -796,7 +793,7 @@ __attribute__((noinline)) static void bp_range_end_traced(uintptr_t id, bp_slot_
     bp_slot_end(slot, now);
 }
 
-BP_FAST void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
+void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
     if ((int32_t)tracing < 0) {
         bp_slot_begin(slot, id);
     } else if (tracing == BP_TRACE_EVENTS) {
@@ -806,7 +803,7 @@ BP_FAST void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
     }
 }
 
-BP_FAST void bp_range_end(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
+void bp_range_end(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
     if ((int32_t)tracing < 0) {
         bp_slot_end(slot, bp_trace_clock());
     } else if (tracing == BP_TRACE_EVENTS) {

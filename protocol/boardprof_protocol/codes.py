@@ -159,6 +159,9 @@ class InterruptFlag(IntFlag):
     TRIGGERS = 2
     """The board can trigger an empty interrupt: `MeasureFlag.INTERRUPT`."""
 
+    MASKS_SOME = 4
+    """The most urgent interrupts are not masked by `MeasureFlag.MASK`."""
+
 
 class BuiltIn(IntEnum):
     """Ids of the packed functions that every agent has, in the order of its table."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import DeviceTimeoutError, UsageError
+from boardprof.base.errors import DeviceResetError, DeviceTimeoutError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.compat.torch.profiler import profile
 from boardprof.compat.tvm_profiler.function import profile_function
@@ -212,6 +213,60 @@ def test_instructions_without_hooked_interrupts_are_exact(tmp_path: Path) -> Non
         assert column(hooked, "instructions") == [truth] * 10
         # 4.5 million instructions of 1 ns each
         assert {4, 5} >= {*column(hooked, "interrupts")}
+
+
+RACE = """\
+#include <stdint.h>
+#include "boardprof/bp_trace.h"
+extern volatile uint32_t counts[4];
+uint32_t counted(uint32_t at) { return counts[at]; }
+void race(uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) BP_VALUE(race, i);
+}
+"""
+
+
+def test_an_interrupt_above_basepri_is_never_masked(tmp_path: Path) -> None:
+    changes = {"interrupts = 1": "interrupts = 1, basepri = 0x40"}
+    spec = ticking("qemu-cortex-m4", tmp_path / "urgent", "urgent_port.c", changes)
+    source = tmp_path / "race.c"
+    source.write_text(RACE)
+    with build(spec, [source]).open() as board:
+
+        def counts() -> list[int]:
+            return [int(board.functions.counted(at)) for at in range(4)]
+
+        with board.tracing():
+            board.functions.race(20_000)
+        urgent, urgent_locked, usual, usual_locked = counts()
+        assert urgent_locked > 100  # it ran within the locks of probes
+        assert usual_locked == 0
+        assert usual > urgent // 2
+        found = board.measure("race", 5000, repeat=3, warmup=0, mask_interrupts=True).findings
+        _, now_locked, _, usual_locked = counts()
+        assert now_locked - urgent_locked > 50  # it ran within masked samples, too
+        assert usual_locked == 0
+    assert [each.text for each in found if each.kind == "interrupts"] == [
+        "race was measured while 1 interrupt source of the firmware was enabled: the time of those "
+        "above BP_CFG_BASEPRI that came is in its numbers"
+    ]
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_watchdog_is_kicked_between_rounds_and_while_the_board_waits(
+    forgets: bool, tmp_path: Path
+) -> None:
+    changes = {"guard = 1, ": "", "interrupts = 1": "interrupts = 1"}
+    if forgets:
+        changes["cflags = ["] = 'cflags = ["-DFORGETS", '
+    spec = ticking("qemu-cortex-m3", tmp_path / "dog", "watchdog_port.c", changes)
+    source = tmp_path / "spin.c"
+    source.write_text(SPIN)
+    with (
+        pytest.raises(DeviceResetError) if forgets else nullcontext(),
+        build(spec, [source]).open() as board,
+    ):
+        board.profile("spin", 65_000, repeat=40)  # of 130,000 instructions of 256 ns: 33 ms
 
 
 def test_a_function_that_masks_interrupts_is_named_where_the_clock_would_miss_wraps(

@@ -7,12 +7,17 @@
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
+#include "bp_arch.h"
 
 /* As in arch/bp_arch_reg.h, whose own are weak. */
 uint32_t test_reg_read(uint32_t address);
 void test_reg_write(uint32_t address, uint32_t value);
 
 bool model_has_dwt, model_cyccnt_moves, model_events_move, model_has_pmu, model_systick_moves;
+uint32_t model_itm_tcr;
+uint32_t model_locked_reads; /* of the coarse clock */
+uintptr_t test_locks;
+void (*test_unlocked)(void);
 uint32_t model_lock; /* what the DWT's lock wants to be told; 0: it is open */
 
 static uint32_t demcr, dwt_ctrl, cyccnt, short_counts[5]; /* CPI, EXC, SLEEP, LSU, FOLD */
@@ -29,7 +34,8 @@ const bp_collector_t *model_collector(uint8_t which);
 void model_reset(void) {
     model_has_dwt = model_cyccnt_moves = model_events_move = true;
     model_has_pmu = model_systick_moves = true;
-    model_lock = demcr = dwt_ctrl = cyccnt = csr = rvr = cvr = pmu_ctrl = pmu_enabled = 0;
+    model_itm_tcr = model_locked_reads = model_lock = demcr = dwt_ctrl = cyccnt = csr = rvr = cvr =
+        pmu_ctrl = pmu_enabled = 0;
     for (int i = 0; i < 5; i++) {
         short_counts[i] = 0;
     }
@@ -104,6 +110,8 @@ uint32_t test_reg_read(uint32_t address) {
     switch (address) {
     case 0xe000edfcu:
         return demcr;
+    case 0xe0000e80u:
+        return model_itm_tcr;
     case 0xe0001000u:
         return model_has_dwt ? dwt_ctrl : 0;
     case 0xe0001004u:
@@ -168,6 +176,7 @@ uint32_t model_coarse;
 const bp_port_clock_t bp_port_clock = {.coarse_hz = 1000000};
 
 uint32_t bp_port_coarse(void) {
+    model_locked_reads += test_locks != 0;
     return model_coarse;
 }
 

@@ -322,11 +322,12 @@ def test_a_board_with_a_narrow_counter_makes_progress_too(boards: Boards, bits: 
     assert len(progress(board, repeat=8)) > 1
 
 
-def test_a_board_without_a_clock_says_progress_at_every_round(boards: Boards) -> None:
+def test_a_board_without_a_clock_says_progress_at_each_of_16_rounds_and_then_at_each_16th_one(
+    boards: Boards,
+) -> None:
     board = boards({"TEST_TICKS_HZ": 0})
     board.hello()
-    board.lib.test_ticks_step = 0
-    assert progress(board, repeat=3) == [[0, 3], [1, 3], [2, 3]]
+    assert [done for done, _ in progress(board, warmup=67)] == [*range(16), 16, 32, 48, 64]
 
 
 def test_no_progress_falls_into_a_window(small: MemoryBoard) -> None:

@@ -19,6 +19,7 @@ from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, built_once, r
 NAMES = ("systick", "dwt", "armv8m_pmu")
 LAYOUTS = {layout.name: layout for layout in collector_layouts()}
 OK, ABSENT, STUCK = CounterStatus.OK, CounterStatus.ABSENT, CounterStatus.STUCK
+REFUSED = CounterStatus.REFUSED
 UNLOCK = 0xC5AC_CE55
 CYCLES, RETIRED = 0x11, 0x08  # events of the PMU
 
@@ -36,7 +37,7 @@ class Model:
 
     def flag(self, name: str, value: int) -> None:
         """Set a switch of the model, or its lock."""
-        kind = ctypes.c_uint32 if name in ("lock", "coarse") else ctypes.c_bool
+        kind = ctypes.c_uint32 if name in ("lock", "coarse", "itm_tcr") else ctypes.c_bool
         kind.in_dll(self.library, f"model_{name}").value = value
 
     def call(self, member: int, *arguments: Any) -> None:
@@ -174,6 +175,18 @@ def test_a_cycle_counter_that_stands_still_takes_the_short_ones_with_it(dwt: Mod
     assert dwt.init() == [STUCK] * 6
 
 
+def test_short_counters_that_would_send_packets_to_a_debugger_are_refused(dwt: Model) -> None:
+    """DWT_CTRL: 0 CYCCNTENA, 17 to 21 CPI, EXC, SLEEP, LSU, FOLD. ITM_TCR: 0 ITMENA, 3 TXENA."""
+    dwt.library.test_reg_write(0xE000EDFC, 1 << 24)
+    dwt.library.test_reg_write(0xE0001000, 1 << 20)
+    dwt.flag("itm_tcr", 0b1001)
+    assert dwt.init() == [OK, REFUSED, REFUSED, REFUSED, OK, REFUSED]
+    assert dwt.library.test_reg_read(0xE0001000) == 1 << 20 | 1
+    dwt.library.test_reg_write(0xE0001000, 0)
+    dwt.flag("itm_tcr", 0b0001)  # its own packets alone
+    assert dwt.init() == [OK] * 6
+
+
 def test_a_locked_dwt_is_opened(dwt: Model) -> None:
     dwt.flag("lock", UNLOCK)
     assert dwt.init() == [OK] * 6
@@ -208,6 +221,13 @@ def test_the_coarse_clock_stands_beside_systick(systick: Model) -> None:
     systick.flag("coarse", 40)
     fields = systick.window(lambda: systick.flag("coarse", 500_040))
     assert (fields.coarse_start, fields.coarse_stop) == (40, 500_040)
+
+
+def test_no_interrupt_comes_between_the_two_clocks_of_systick(systick: Model) -> None:
+    systick.init()
+    systick.window(lambda: None)
+    assert ctypes.c_uint32.in_dll(systick.library, "model_locked_reads").value == 2
+    assert ctypes.c_size_t.in_dll(systick.library, "test_locks").value == 0
 
 
 def test_a_systick_that_stands_still_is_stuck(systick: Model) -> None:

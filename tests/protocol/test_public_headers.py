@@ -84,6 +84,40 @@ def test_the_headers_together_compile_as_a_newer_cpp(name: str, tmp_path: Path) 
     compiled(name, newest, tmp_path / "all.cpp", text, *defines(EVERYTHING))
 
 
+PROBES = """
+#include "boardprof/bp_trace.h"
+void work(int *value, float real) {
+    BP_RANGE(whole);
+    BP_RANGE_BEGIN(inner);
+    BP_RANGE_END(inner);
+    BP_MARK(here);
+    BP_VALUE(level, *value);
+    BP_VALUE(real, real);
+    BP_ISR_ENTER(tick);
+    BP_ISR_EXIT(tick);
+    BP_ISR_ENTER_NUMBER(BP_ISR_NUMBER());
+    BP_ISR_EXIT_NUMBER();
+    BP_TASK_SWITCH(value);
+    BP_ALLOC(value, 4);
+    BP_FREE(value);
+}
+"""
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+@pytest.mark.parametrize("name", COMPILERS)
+def test_each_probe_compiles(name: str, language: str, tmp_path: Path) -> None:
+    """Clang for Arm is the front end of armclang."""
+    program, package, flags = COMPILERS[name]
+    source = tmp_path / "probes.c"
+    source.write_text(PROBES)
+    standard = "c11" if language == "c" else "c++11"
+    options = [f"-std={standard}", "-ffreestanding", f"-I{AGENT / 'include'}", *defines(EVERYTHING)]
+    options += [] if "AVR" in name else ["-Werror"]  # its return addresses may have three bytes
+    made = ["-c", str(source), "-o", str(tmp_path / "probes.o")]
+    run([requires_tool(program, package), *flags, "-x", language, *options, *made])
+
+
 @pytest.mark.parametrize("name", COMPILERS)
 def test_a_port_and_a_table_in_cpp_have_the_names_that_the_agent_links(
     name: str, tmp_path: Path

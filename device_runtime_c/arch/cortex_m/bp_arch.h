@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "boardprof/bp_config.h"
+
 #define BP_ARCH_CYCLES32_SOURCE "DWT CYCCNT"
 
 #if defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__) || defined(__ARM_ARCH_8M_MAIN__) || \
@@ -57,7 +59,23 @@ static inline uint32_t bp_arch_cycles32(void) {
 
 #endif
 
-/* Mask all interrupts but NMI and faults for a few instructions: PRIMASK (ARMv7-M ARM, B1.4.3). */
+/* Mask interrupts for a few instructions, with PRIMASK all but NMI and faults (ARMv7-M ARM,
+ * B1.4.3). BASEPRI_MAX never masks less than before, so locks nest. A mask takes effect at once,
+ * without an ISB (B5.2.3). */
+#if BP_CFG_BASEPRI
+static inline uintptr_t bp_arch_lock(void) {
+    uintptr_t before;
+    __asm__ volatile("mrs %0, basepri\n msr basepri_max, %1"
+                     : "=&r"(before)
+                     : "r"(BP_CFG_BASEPRI)
+                     : "memory");
+    return before;
+}
+
+static inline void bp_arch_unlock(uintptr_t before) {
+    __asm__ volatile("msr basepri, %0" ::"r"(before) : "memory");
+}
+#else
 static inline uintptr_t bp_arch_lock(void) {
     uintptr_t before;
     __asm__ volatile("mrs %0, primask\n cpsid i" : "=r"(before)::"memory");
@@ -67,5 +85,6 @@ static inline uintptr_t bp_arch_lock(void) {
 static inline void bp_arch_unlock(uintptr_t before) {
     __asm__ volatile("msr primask, %0" ::"r"(before) : "memory");
 }
+#endif
 
 #endif

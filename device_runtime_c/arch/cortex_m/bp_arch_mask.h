@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mask interrupts with PRIMASK (ARMv7-M ARM, DDI 0403, B1.4.3): all but NMI and faults. One file of
- * a program includes this header, usually port.c. */
+/* Mask interrupts as bp_arch_lock does. One file of a program includes this header, usually port.c.
+ */
 
 #ifndef BP_ARCH_MASK_H
 #define BP_ARCH_MASK_H
@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "boardprof/bp_port.h"
+#include "bp_arch.h"
 #include "bp_arch_reg.h"
 
 #if BP_CFG_INTERRUPTS
@@ -40,13 +41,11 @@ uint32_t bp_port_enabled_interrupts(void) {
 }
 
 uintptr_t bp_port_mask(void) {
-    uintptr_t before;
-    __asm__ volatile("mrs %0, primask\n cpsid i" : "=r"(before)::"memory");
-    return before;
+    return bp_arch_lock();
 }
 
 void bp_port_unmask(uintptr_t before) {
-    __asm__ volatile("msr primask, %0" ::"r"(before) : "memory");
+    bp_arch_unlock(before);
 }
 
 #endif

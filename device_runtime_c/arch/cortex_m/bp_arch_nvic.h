@@ -16,8 +16,12 @@
 #define BP_TIMER_IRQ 0
 #endif
 
-/* Interrupt Set-Enable Registers (ARMv7-M ARM, DDI 0403, B3.4.4; ARMv6-M has only the first). */
+/* Interrupt Set-Enable Registers (ARMv7-M ARM, DDI 0403, B3.4.4; ARMv6-M has only the first) and
+ * Interrupt Priority Registers (B3.4.9): a lock masks the interrupt. */
 static inline void bp_arch_nvic_init(void) {
+#if BP_CFG_BASEPRI
+    ((volatile uint8_t *)0xe000e400u)[BP_TIMER_IRQ] = BP_CFG_BASEPRI;
+#endif
     ((volatile uint32_t *)0xe000e100u)[BP_TIMER_IRQ / 32] = 1u << BP_TIMER_IRQ % 32;
 }
 

@@ -124,14 +124,12 @@ static uint64_t bp_quiet_since; /* bp_wrapped */
 /* Restart the counter without an exception: the next wrap is a period away. What it has counted
  * is added to the wraps, so that ticks continue. The limit ends at most one wrap later. */
 void bp_port_stack_quiet(void) {
-    uint32_t primask;
-    __asm__ volatile("mrs %0, primask\n cpsid i" : "=r"(primask)::"memory");
+    uintptr_t before = bp_arch_lock();
     uint64_t now = bp_port_ticks();
     BP_SYST_CVR = 0;
     BP_ICSR = BP_ICSR_PENDSTCLR; /* `now` includes it */
     bp_wrapped = bp_quiet_since = now * BP_TRIES;
-    __asm__ volatile("msr primask, %0" ::"r"(primask)
-                     : "memory"); /* as the function's set-up left it */
+    bp_arch_unlock(before); /* as the function's set-up left it */
 }
 
 /* Ticks lose the wraps until the call ends. */
@@ -166,6 +164,9 @@ static void bp_systick_try(void *context) {
 static inline void bp_systick_init(void) {
     bp_fault_t fault;
     uint32_t cost = 0;
+#if BP_CFG_BASEPRI
+    *(volatile uint8_t *)0xe000ed23u = BP_CFG_BASEPRI; /* SHPR3, PRI_15: a lock masks it */
+#endif
     BP_SYST_RVR = BP_SYSTICK_PERIOD - 1u;
     BP_SYST_CVR = 0;
     BP_SYST_CSR = BP_SYST_ON;

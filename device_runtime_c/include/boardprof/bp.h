@@ -32,8 +32,9 @@ extern "C" {
  * a reset, after bp_port_init. */
 void bp_init(void);
 
-/* Handle what has arrived: take bytes from the line and answer complete frames. Never waits for the
- * host. Do not call it from a packed function: it would overwrite the function's arguments.
+/* Handle what has arrived: take bytes from the line and answer complete frames. Never waits for
+ * bytes of the host. It takes as long as the call that it runs, and as bp_port_write takes to send.
+ * Do not call it from a packed function: it would overwrite the function's arguments.
  *
  * Always call it from the same task, or from the loop of main. An interrupt may call it instead if
  * nothing else does, it does not interrupt itself, and BP_CFG_GUARD and BP_CFG_SAMPLING are 0. The

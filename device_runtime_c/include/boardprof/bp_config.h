@@ -99,6 +99,14 @@
 #define BP_CFG_MARKER 0
 #endif
 
+/* Cortex-M with BASEPRI: the agent masks only interrupts of this priority and less urgent ones, as
+ * BASEPRI has it, such as 0x40. More urgent ones run at any time, and must not contain probes or
+ * hooks. Leave it at 0 on a Cortex-M7 r0p0 or r0p1 (erratum 837070). 0: PRIMASK, which masks all.
+ */
+#ifndef BP_CFG_BASEPRI
+#define BP_CFG_BASEPRI 0
+#endif
+
 /* 1: the host may sample where a call spends its time. The port must then define bp_port_sampling,
  * bp_port_sample_start and bp_port_sample_stop. It is off without an arena, where the samples are
  * collected, and without the guard, whose interrupt entry the timer's uses. 0: off. */
@@ -216,6 +224,9 @@
 #if BP_CFG_MARKER != 0 && BP_CFG_MARKER != 1
 #error "BP_CFG_MARKER is out of range (0, 1)"
 #endif
+#if BP_CFG_BASEPRI < 0 || BP_CFG_BASEPRI > 255
+#error "BP_CFG_BASEPRI is out of range (0..255)"
+#endif
 #if BP_CFG_SAMPLING != 0 && BP_CFG_SAMPLING != 1
 #error "BP_CFG_SAMPLING is out of range (0, 1)"
 #endif
@@ -273,6 +284,7 @@ enum {
     bp_stack_is_a_number = sizeof(BP_CFG_STACK),
     bp_interrupts_is_a_number = sizeof(BP_CFG_INTERRUPTS),
     bp_marker_is_a_number = sizeof(BP_CFG_MARKER),
+    bp_basepri_is_a_number = sizeof(BP_CFG_BASEPRI),
     bp_sampling_is_a_number = sizeof(BP_CFG_SAMPLING),
     bp_trace_is_a_number = sizeof(BP_CFG_TRACE),
     bp_trace_at_is_a_number = sizeof(BP_CFG_TRACE_AT),

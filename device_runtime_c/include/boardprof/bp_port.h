@@ -34,9 +34,10 @@ void bp_port_init(void);
  * Example: a UART without interrupts returns at most the bytes of its FIFO. */
 size_t bp_port_read(uint8_t *buffer, size_t capacity);
 
-/* Send bytes. May wait for the hardware, but for the host only with a deadline. When it returns,
- * the caller may reuse `buffer`, and no interrupt for it may be pending: a measured window may
- * follow.
+/* Send bytes. May wait as long as the line takes for them. If the host can stop the line (flow
+ * control, USB), wait for it at most for a second, and drop the rest: the host asks again. When it
+ * returns, the caller may reuse `buffer`, and no interrupt for it may be pending: a measured window
+ * may follow.
  * Required: always.  Context: bp_poll, and between samples of a measurement.  Unit: bytes.
  * Example: `while (length--) { while (UART_FULL) {} UART_DATA = *buffer++; }` */
 void bp_port_write(const uint8_t *buffer, size_t length);
@@ -45,6 +46,12 @@ void bp_port_write(const uint8_t *buffer, size_t length);
  * Required: always, may be empty.  Context: bp_serve.
  * Example: `__asm__ volatile("wfi")` where the UART's interrupt wakes the core. */
 void bp_port_idle(void);
+
+/* The agent is at work: kick a watchdog here. Its period must be longer than one round of a
+ * measured function, which is its set-up, the calls of a sample, and its check.
+ * Optional: the agent has a weak definition that does nothing.
+ * Context: bp_serve, and before each round of a measurement. */
+void bp_port_alive(void);
 
 /// Clocks ///
 

@@ -105,6 +105,7 @@ enum bp_measure_flag {
 enum bp_interrupt_flag {
     BP_INTERRUPT_MASKS_GUARD = 1,
     BP_INTERRUPT_TRIGGERS = 2,
+    BP_INTERRUPT_MASKS_SOME = 4,
 };
 
 enum bp_probe_kind {

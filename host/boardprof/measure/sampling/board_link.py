@@ -111,6 +111,7 @@ class BoardInterrupts:
     skips: int = 0  # bit i: the counts of collector i leave hooked interrupts out
     bound_ns: int = 0  # maximum time of an interrupt outside its hooks; 0 if not known
     enabled: int = 0  # sources of the firmware's own that were enabled when the board was asked
+    masks_some: bool = False  # the most urgent ones run in masked windows, too
 
     @property
     def needs_trial(self) -> bool:
@@ -146,6 +147,7 @@ def _interrupts_of(session: Session, dictionary: Dictionary) -> BoardInterrupts 
         skips,
         bound_ns,
         enabled,
+        bool(flags & InterruptFlag.MASKS_SOME),
     )
 
 

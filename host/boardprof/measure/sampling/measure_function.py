@@ -437,17 +437,20 @@ def _findings(
             f"{longest_us:,} us, wraps are missed, and the numbers are too small",
             spoils=True,
         )
-    is_left_out = masked or any(HOOKED in each.counters for each in passes)
     known = link.interrupts
+    is_masked = masked and not (known is not None and known.masks_some)
+    is_left_out = is_masked or any(HOOKED in each.counters for each in passes)
     if not is_left_out and known is not None and not known.timer_us:
         enabled = link.enabled_interrupts()
         if enabled:
             sources = "1 interrupt source" if enabled == 1 else f"{enabled} interrupt sources"
             was = "was" if enabled == 1 else "were"
+            which = "those above BP_CFG_BASEPRI" if masked else "interrupts"
+            advice = "" if masked else ". --mask-interrupts leaves them out"
             yield Finding(
                 "interrupts",
                 f"{name} was measured while {sources} of the firmware {was} enabled: the time of "
-                "interrupts that came is in its numbers. --mask-interrupts leaves them out",
+                f"{which} that came is in its numbers{advice}",
             )
     if SLEEPS in found and device.clock_kind == "simulated":
         yield Finding(
