@@ -2,7 +2,7 @@
 # Generated from options.toml. Do not edit: change that and run `make gen`.
 set(boardprof_options
     MTU ACTIVE_COLLECTORS STATE_BYTES SLOT_BYTES ARENA ARENA_MARGIN HANDLES OPEN_WINDOWS GUARD
-    BULK RX_BYTES STREAM CLOCK STACK INTERRUPTS SAMPLING TRACE TRACE_AT TRACE_CORES
+    BULK RX_BYTES RTT STREAM CLOCK STACK INTERRUPTS SAMPLING TRACE TRACE_AT TRACE_CORES
     TRACE_CLOCK HEAP TRACE_HEAP TASKS CRC_TABLE)
 set(boardprof_sources_GUARD
     arch/<arch>/bp_arch_guard*.c arch/<arch>/bp_arch_guard*.S)

@@ -8,6 +8,17 @@
 #include "boardprof/bp_frame.h"
 #include "boardprof/bp_port.h"
 
+/// The line ///
+
+#if BP_CFG_RTT
+/* As bp_port_read and bp_port_write, whose names stand for them in the agent: a port may still
+ * define its own, which nothing calls. In bp_rtt.c. */
+size_t bp_rtt_read(uint8_t *buffer, size_t capacity);
+void bp_rtt_write(const uint8_t *buffer, size_t length);
+#define bp_port_read bp_rtt_read
+#define bp_port_write bp_rtt_write
+#endif
+
 /* A word of memory of any type (GCC manual, "Common Type Attributes": may_alias). */
 typedef uintptr_t __attribute__((may_alias)) bp_word_t;
 
