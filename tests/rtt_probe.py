@@ -236,9 +236,13 @@ class RttProbe:
         self._folder.cleanup()
 
     def reset(self, lose: Callable[[], object] = lambda: None) -> None:
-        """Reset the board; ``lose`` is called while it stands still: takes what has arrived."""
+        """Reset the board; ``lose`` is called while it stands still: takes what has arrived.
+
+        What is in the ring is lost, too. It stays in RAM until the start-up code clears that.
+        """
         with self.lock:
-            self.stub.ask()
+            up, _ = self.rings()
+            self.stub.write(up.address + 16, up.write.to_bytes(4, "little"))
             self._down = b""
             lose()
             self.stub.reset()

@@ -45,6 +45,15 @@ static uint32_t bp_rtt_alone_at;              /* `up.read` then */
 /* What was written before is in memory before what is written afterwards. */
 #define BP_RTT_BARRIER() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
+/* Where the probe reads next. */
+static uint32_t bp_rtt_read_at(void) {
+    uint32_t read = bp_rtt.up.read;
+    if (read >= BP_RTT_UP) { /* not from a probe: begin again with an empty ring */
+        bp_rtt.up.read = read = bp_rtt_written;
+    }
+    return read;
+}
+
 /* Describe the rings. Done again and again, since a function may have overwritten the block. The
  * identifier is written last and from its end: a probe finds no unfinished block, and no copy of
  * the identifier in flash. */
@@ -55,6 +64,7 @@ static void bp_rtt_describe(void) {
     bp_rtt.up.buffer = bp_rtt_up;
     bp_rtt.up.size = BP_RTT_UP;
     bp_rtt.up.write = bp_rtt_written;
+    (void)bp_rtt_read_at();
     bp_rtt.up.flags = 0;
     bp_rtt.down.name = name;
     bp_rtt.down.buffer = bp_rtt_down;
@@ -91,10 +101,7 @@ size_t bp_rtt_read(uint8_t *buffer, size_t capacity) {
 
 /* How many bytes the ring has room for. */
 static uint32_t bp_rtt_room(void) {
-    uint32_t read = bp_rtt.up.read;
-    if (read >= BP_RTT_UP) { /* not from a probe: begin again with an empty ring */
-        bp_rtt.up.read = read = bp_rtt_written;
-    }
+    uint32_t read = bp_rtt_read_at();
     return read > bp_rtt_written ? read - bp_rtt_written - 1
                                  : BP_RTT_UP - 1 - bp_rtt_written + read;
 }

@@ -71,6 +71,8 @@ static void test_is_described(void) {
     TEST_CHECK(strcmp(test_block.up.name, "boardprof") == 0);
     TEST_CHECK(strcmp(test_block.down.name, "boardprof") == 0);
     TEST_CHECK(test_block.up.size == 256 && test_block.down.size == 257);
+    TEST_CHECK(test_block.up.write < 256 && test_block.up.read < 256);
+    TEST_CHECK(test_block.down.write < 257 && test_block.down.read < 257);
     TEST_CHECK(test_block.up.flags == 0 && test_block.down.flags == 0);
 }
 
