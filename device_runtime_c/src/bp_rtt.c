@@ -110,9 +110,9 @@ static uint32_t bp_rtt_room(void) {
  * reader only the first write waits. */
 static bool bp_rtt_await_room(void) {
     uint8_t bits = BP_ROM_GET(bp_port_clock.ticks_bits);
-    uint64_t mask = bits < 64 ? (1ull << bits) - 1 : UINT64_MAX;
+    uint32_t mask = bits < 32 ? (UINT32_C(1) << bits) - 1 : UINT32_MAX;
     uint32_t second = BP_ROM_GET(bp_port_clock.ticks_hz);
-    uint64_t before = bp_port_ticks(), passed = 0;
+    uint32_t before = (uint32_t)bp_port_ticks(), passed = 0;
     if (bp_rtt_is_alone && bp_rtt.up.read == bp_rtt_alone_at) {
         return false;
     }
@@ -121,7 +121,7 @@ static bool bp_rtt_await_room(void) {
         if (bp_rtt_room() != 0) {
             return true;
         }
-        uint64_t now = bp_port_ticks();
+        uint32_t now = (uint32_t)bp_port_ticks();
         passed += second != 0 ? (now - before) & mask : 0;
         before = now;
     }

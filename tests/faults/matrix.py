@@ -124,8 +124,8 @@ def _cell(row: str, outcomes: list[Outcome]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the matrix; return the exit status."""
     parser = argparse.ArgumentParser(description="Every fault at every position, on every board.")
-    boards = "default: all that can be tried; rtt:BOARD is a board through a debug probe"
-    parser.add_argument("boards", nargs="*", metavar="BOARD", help=boards)
+    which = "default: all that can be tried; rtt:BOARD is a board through a debug probe"
+    parser.add_argument("boards", nargs="*", metavar="BOARD", help=which)
     parser.add_argument("--json", action="store_true", help="print all outcomes as JSON")
     options = parser.parse_args(arguments)
     begin = time.monotonic()
