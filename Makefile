@@ -8,7 +8,8 @@ SECONDS ?= 600
 WORKERS ?= $(shell expr 1 + `nproc`)
 PYTEST = $(PYTHON_BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) --dist loadscope \
 	--no-loadscope-reorder
-BENCHMARKS = collectors probes rpc build hotspots report samples events large startup watch tuning fleet history
+BENCHMARKS = collectors probes rpc rtt build hotspots report samples events large startup watch tuning fleet \
+	history
 BEGAN := $(shell date +%s)
 WIRE_HEADER := device_runtime_c/include/boardprof/bp_wire.h
 C_FILES = $(shell find device_runtime_c boards examples tests -name '*.[ch]' | sort)

@@ -95,6 +95,7 @@ OPTIONS = (
     Option("+channels", _CHANNELS),
     Option("+stream", {**_CHANNELS, "stream": 1024}),
     Option("+clock", _CLOCK),
+    Option("+rtt", {"rtt": 256}),
     Option("+guard", _GUARD),
     Option("+stack", _STACK),
     Option("+interrupts", _INTERRUPTS),

@@ -12,6 +12,17 @@
 #error "BP_CFG_BASEPRI needs an ARMv7-M or ARMv8-M mainline core: others have no BASEPRI"
 #endif
 
+/// The line ///
+
+#if BP_CFG_RTT
+/* As bp_port_read and bp_port_write, whose names stand for them in the agent: a port may still
+ * define its own, which nothing calls. In bp_rtt.c. */
+size_t bp_rtt_read(uint8_t *buffer, size_t capacity);
+void bp_rtt_write(const uint8_t *buffer, size_t length);
+#define bp_port_read bp_rtt_read
+#define bp_port_write bp_rtt_write
+#endif
+
 /* A word of memory of any type (GCC manual, "Common Type Attributes": may_alias). */
 typedef uintptr_t __attribute__((may_alias)) bp_word_t;
 

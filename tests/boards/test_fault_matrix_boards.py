@@ -2,8 +2,8 @@
 """The fault matrix on the other boards that this machine can start, with the smallest frames.
 
 Every position on two of them, which stand for the lines of their families. On the others, which
-share their code, each fault at one position of each kind of frame: the first, the middle and the
-last in turn. ``make faults`` tries every position on each.
+share their code, and on those two through a debug probe, each fault at one position of each kind
+of frame: the first, the middle and the last in turn. ``make faults`` tries every position on each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof_protocol.codes import FrameKind
 from tests.boards.conftest import NAMES, ONE_BOOT, available, spec_of
-from tests.faults.boards import Target
+from tests.faults.boards import OVER_RTT, Target, target_of
 from tests.faults.cases import FAMILIES, STEPS, Family, thinned
 from tests.faults.events import EVENTS, event_outcomes
 from tests.faults.matrix import applies, frame_outcomes, side_outcomes, why_left_out
@@ -38,7 +38,8 @@ THIN = [
 
 @pytest.fixture(scope="module")
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
-    started = Target(available(request.param).name)
+    available(request.param.removeprefix("rtt:"))
+    started = target_of(request.param)
     yield started
     started.close()
 
@@ -70,7 +71,7 @@ def test_every_fault_at_every_position_of_a_frame_is_survived(
     assert {outcome.fault for outcome in outcomes} == {family.name for family in families}
 
 
-@pytest.mark.parametrize("target", THIN, indirect=True)
+@pytest.mark.parametrize("target", [*THIN, *OVER_RTT], indirect=True)
 def test_every_fault_at_the_begin_the_middle_and_the_end_of_frames_is_survived(
     target: Target,
 ) -> None:
@@ -92,7 +93,7 @@ def test_no_fault_of_the_line_makes_a_wrong_event_or_loses_one_that_is_not_count
 
 
 @MINUTES  # Linux boots again at each reset
-@pytest.mark.parametrize("target", [*WHOLE, *THIN], indirect=True)
+@pytest.mark.parametrize("target", [*WHOLE, *THIN, *OVER_RTT], indirect=True)
 @pytest.mark.parametrize("row", SESSION_ROWS)
 def test_a_fault_of_a_whole_side_is_survived(target: Target, row: str) -> None:
     if not applies(target, row):

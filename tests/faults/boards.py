@@ -28,8 +28,9 @@ from boardprof.wire.transport.child import ANNOUNCEMENT, ChildProcess, EmulatorL
 from boardprof.wire.transport.faults import Faults, FaultyTransport
 from boardprof.wire.transport.sockets import SCHEME, connect_library, connect_socket, stream_of
 from tests.firmware import build
+from tests.rtt_probe import RttProbe, with_rtt
 
-__all__ = ["FUNCTIONS", "SILENCE_S", "Line", "Rig", "Target", "hurried"]
+__all__ = ["FUNCTIONS", "OVER_RTT", "SILENCE_S", "Line", "Rig", "Target", "hurried", "target_of"]
 
 FUNCTIONS = Path(__file__).resolve().parents[1] / "link" / "fixtures" / "witness.c"
 SILENCE_S = 900.0
@@ -107,12 +108,16 @@ class Target:
 
     def __init__(self, name: str, *more: Path) -> None:
         """Build the firmware, with ``more`` sources; the board's launch kind is not serial."""
-        self.spec: BoardSpec = _with_small_ring(board_spec(name))
+        self.spec = self.adapted(board_spec(name))
         self.image = build(self.spec, [FUNCTIONS, *more]).image
         self.descriptor = -1
         self._emulator: ChildProcess | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="boardprof-")
         self._qmp = Path(self._folder.name) / "qmp"
+
+    def adapted(self, spec: BoardSpec) -> BoardSpec:
+        """Return the board as the matrix needs it."""
+        return _with_small_ring(spec)
 
     @property
     def is_emulated(self) -> bool:
@@ -196,6 +201,40 @@ class Target:
     def close(self) -> None:
         """Remove what was needed to start it."""
         self._folder.cleanup()
+
+
+class RttTarget(Target):
+    """A board whose line is memory that a debug probe reads and writes."""
+
+    _probe: RttProbe | None = None
+
+    def adapted(self, spec: BoardSpec) -> BoardSpec:
+        """See `Target.adapted`."""
+        return with_rtt(super().adapted(spec))
+
+    def start(self) -> Transport:
+        """See `Target.start`."""
+        self._probe = probe = RttProbe(self.spec, self.image)
+        self._emulator = probe.child
+        connection = connect_socket(SCHEME + probe.port.removeprefix("rtt://"), _START_S)
+        self.descriptor = connection.fileno()
+        return stream_of(connection, probe.port, close=probe.close)
+
+    def reset(self, line: Line) -> None:
+        """See `Target.reset`."""
+        assert self._probe is not None
+        self._probe.reset(line.drain)
+
+
+_RTT = "rtt:"
+OVER_RTT = (f"{_RTT}qemu-cortex-m3", f"{_RTT}qemu-rv32")
+"""Boards that are also tried through a debug probe."""
+
+
+def target_of(name: str, *more: Path) -> Target:
+    """Return a board, or the one whose name follows ``rtt:`` through a debug probe."""
+    kind = RttTarget if name.startswith(_RTT) else Target
+    return kind(name.removeprefix(_RTT), *more)
 
 
 def _with_small_ring(spec: BoardSpec) -> BoardSpec:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from boardprof.target.descriptions.board import BoardSpec, board_spec, find_boards
-from tests.faults.boards import Rig, Target
+from tests.faults.boards import OVER_RTT, Rig, Target, target_of
 from tests.faults.cases import FAMILIES, STEPS, Family, damage
 from tests.faults.events import EVENT_FAMILIES, EVENTS, event_outcomes
 from tests.faults.sessions import HOST_KILLED, RESET, SESSION_ROWS, TWO_HOSTS, side_faults
@@ -78,7 +78,7 @@ def side_outcomes(target: Target, row: str) -> list[Outcome]:
 
 def board_outcomes(name: str) -> Iterator[Outcome]:
     """Try all that applies to one board."""
-    target = Target(name)
+    target = target_of(name)
     try:
         for step in STEPS:
             if step.applies(target):
@@ -89,7 +89,7 @@ def board_outcomes(name: str) -> Iterator[Outcome]:
     finally:
         target.close()
     if target.spec.build.config.get("trace"):
-        recorded = Target(name, EVENTS)
+        recorded = target_of(name, EVENTS)
         try:
             yield from event_outcomes(recorded, _EVENT_POSITIONS)
         finally:
@@ -124,13 +124,15 @@ def _cell(row: str, outcomes: list[Outcome]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the matrix; return the exit status."""
     parser = argparse.ArgumentParser(description="Every fault at every position, on every board.")
-    parser.add_argument("boards", nargs="*", metavar="BOARD", help="default: all that can be tried")
+    which = "default: all that can be tried; rtt:BOARD is a board through a debug probe"
+    parser.add_argument("boards", nargs="*", metavar="BOARD", help=which)
     parser.add_argument("--json", action="store_true", help="print all outcomes as JSON")
     options = parser.parse_args(arguments)
     begin = time.monotonic()
     outcomes = {}
-    for name in options.boards or sorted(find_boards()):
-        if not options.boards and (why := why_left_out(board_spec(name))):
+    for name in options.boards or (*sorted(find_boards()), *OVER_RTT):
+        tried = options.boards or OVER_RTT
+        if name not in tried and (why := why_left_out(board_spec(name))):
             print(f"{name}: left out: {why}", file=sys.stderr, flush=True)
             continue
         outcomes[name] = list(board_outcomes(name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/c/test_agent.c and test_probes.c under AddressSanitizer and UndefinedBehaviorSanitizer."""
+"""Programs of tests/c under AddressSanitizer and UndefinedBehaviorSanitizer."""
 
 from __future__ import annotations
 
@@ -58,6 +58,13 @@ def test_a_recording_that_begins_among_interrupts_has_no_event_of_an_earlier_one
     """The ring is large, so that interrupts come while it is cleared."""
     program = sanitized({**CHANNELS, "BP_CFG_TRACE": 1 << 20}, "probes.c", "test_probes.c")
     assert run([program]) == "90 recordings\n"
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_rtt_keeps_to_its_rings_and_repairs_a_control_block_that_was_overwritten(seed: str) -> None:
+    clock = {"TEST_TICKS_HZ": 1000000, "TEST_TICKS_BITS": 16}  # wraps within the deadline
+    program = sanitized({"BP_CFG_RTT": 256, **clock}, "test_rtt.c")
+    assert run([program, seed]) == "50000 rounds\n"
 
 
 def sanitized(config: dict[str, int], *files: str) -> Path:

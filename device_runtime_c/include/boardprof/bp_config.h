@@ -69,6 +69,13 @@
 #define BP_CFG_RX_BYTES 0
 #endif
 
+/* Bytes of the ring to the host that a debug probe reads (SEGGER RTT). It replaces bp_port_read and
+ * bp_port_write: the agent then needs no UART. The ring from the host holds BP_CFG_RX_BYTES. 64 or
+ * more; 0: the line is the port's. */
+#ifndef BP_CFG_RTT
+#define BP_CFG_RTT 0
+#endif
+
 /* Bytes of the ring that bp_stream_write fills, a power of two. 0: leave out streams. */
 #ifndef BP_CFG_STREAM
 #define BP_CFG_STREAM 0
@@ -206,6 +213,9 @@
 #if BP_CFG_RX_BYTES != 0 && (BP_CFG_RX_BYTES < 64 || BP_CFG_RX_BYTES > 0x7fffffff)
 #error "BP_CFG_RX_BYTES is out of range (0, 64..0x7fffffff)"
 #endif
+#if BP_CFG_RTT != 0 && (BP_CFG_RTT < 64 || BP_CFG_RTT > 0x7fffffff)
+#error "BP_CFG_RTT is out of range (0, 64..0x7fffffff)"
+#endif
 #if BP_CFG_STREAM < 0 || BP_CFG_STREAM > 0x40000000 || (BP_CFG_STREAM & (BP_CFG_STREAM - 1)) != 0
 #error "BP_CFG_STREAM is out of range (0, powers of two up to 0x40000000)"
 #endif
@@ -279,6 +289,7 @@ enum {
     bp_guard_is_a_number = sizeof(BP_CFG_GUARD),
     bp_bulk_is_a_number = sizeof(BP_CFG_BULK),
     bp_rx_bytes_is_a_number = sizeof(BP_CFG_RX_BYTES),
+    bp_rtt_is_a_number = sizeof(BP_CFG_RTT),
     bp_stream_is_a_number = sizeof(BP_CFG_STREAM),
     bp_clock_is_a_number = sizeof(BP_CFG_CLOCK),
     bp_stack_is_a_number = sizeof(BP_CFG_STACK),

@@ -29,7 +29,7 @@ void bp_port_init(void);
 /// The line to the host ///
 
 /* Take bytes that have arrived. Must not block.
- * Required: always.  Context: bp_poll.  Unit: bytes.
+ * Required: without BP_CFG_RTT.  Context: bp_poll.  Unit: bytes.
  * Returns how many were stored at `buffer`, 0..capacity; 0 when none are waiting.
  * Example: a UART without interrupts returns at most the bytes of its FIFO. */
 size_t bp_port_read(uint8_t *buffer, size_t capacity);
@@ -38,7 +38,8 @@ size_t bp_port_read(uint8_t *buffer, size_t capacity);
  * control, USB), wait for it at most for a second, and drop the rest: the host asks again. When it
  * returns, the caller may reuse `buffer`, and no interrupt for it may be pending: a measured window
  * may follow.
- * Required: always.  Context: bp_poll, and between samples of a measurement.  Unit: bytes.
+ * Required: without BP_CFG_RTT.  Context: bp_poll, and between samples of a measurement.
+ * Unit: bytes.
  * Example: `while (length--) { while (UART_FULL) {} UART_DATA = *buffer++; }` */
 void bp_port_write(const uint8_t *buffer, size_t length);
 

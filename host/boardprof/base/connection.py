@@ -22,7 +22,8 @@ AUTO = "auto"
 """The port of the only board that is found."""
 
 FORMS = (
-    "a device path, HOST:PORT, a URL (socket://, ssh://, rfc2217://, hwgrep:// or spy://), or auto"
+    "a device path, HOST:PORT, a URL (socket://, ssh://, rtt://, rfc2217://, hwgrep:// or spy://), "
+    "or auto"
 )
 """What a port may be, for hints."""
 

@@ -90,10 +90,10 @@ def connect(
         board: its name. None takes the default board, which needs no port and no emulator; at a
             port, it takes the board that the agent there reports, even if its name is unknown.
         port: where an agent runs: a device path, ``HOST:PORT``, ``auto`` for the only board that is
-            found, or a URL: ``socket://``, ``ssh://``, ``rfc2217://``, ``hwgrep://``, ``spy://``,
-            or one of another package's transport. None starts the board: loads it into this
-            process, or starts its emulator. If a board has both an emulator and ``[port]``, it is
-            the real one at any port.
+            found, or a URL: ``socket://``, ``ssh://``, ``rtt://``, ``rfc2217://``, ``hwgrep://``,
+            ``spy://``, or one of another package's transport. None starts the board: loads it into
+            this process, or starts its emulator. If a board has both an emulator and ``[port]``, it
+            is the real one at any port.
         image: the firmware to start; None builds the agent alone, without functions. With a port,
             the firmware that runs there, for types, source lines and sizes of stack frames.
         baud: of a serial port; None for the board's own rate.

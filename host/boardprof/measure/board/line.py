@@ -77,6 +77,11 @@ def open_port(
 
         without_key("has no key of boardprof: ssh has its own")
         return connect_ssh(port, timeout_s, image)
+    if port.startswith("rtt://"):
+        from boardprof.wire.transport.rtt import connect_rtt
+
+        without_key("is a debug probe's port, which has no key")
+        return connect_rtt(port, timeout_s)
     from boardprof.wire.transport.keyed import read_key
 
     return connect_tcp(port, timeout_s, read_key(connection.key_file))

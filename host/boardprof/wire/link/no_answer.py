@@ -277,12 +277,21 @@ def no_welcome(
             hint=f"set the board's baud rate with {option('--baud')} (doctor --link tries "
             "several), or check whether this port speaks another protocol",
         )
+    hint = (
+        "check the port and the baud rate, check that no other host uses the board, or reset "
+        "it. If a host died during a call, the board may still be running it: a board with a guard "
+        f"ends it after that host's {option('--timeout')} ({DEFAULT_LIMIT_S:g} s by default)"
+    )
+    if port.startswith("rtt://"):
+        hint = (
+            "let the RTT server find the control block (in OpenOCD and pyOCD: rtt setup ADDRESS "
+            'SIZE "SEGGER RTT", then rtt start). Check that the firmware has BP_CFG_RTT, that the '
+            "core runs, and that no other host uses the board"
+        )
     return BoardTimeoutError(
         f"The board at {port} did not answer HELLO for {silence_s:g} s.",
         console=text + printed,
-        hint="check the port and the baud rate, check that no other host uses the board, or reset "
-        "it. If a host died during a call, the board may still be running it: a board with a guard "
-        f"ends it after that host's {option('--timeout')} ({DEFAULT_LIMIT_S:g} s by default)",
+        hint=hint,
     )
 
 

@@ -32,16 +32,19 @@ def parse_socket_url(port: str) -> tuple[str, int]:
     return found
 
 
-def connect_socket(port: str, timeout_s: float) -> socket.socket:
-    """Connect to ``socket://HOST:PORT``."""
+def connect_socket(
+    port: str,
+    timeout_s: float,
+    name: str = "",
+    hint: str = "start the agent there, or check host and port",
+) -> socket.socket:
+    """Connect to ``socket://HOST:PORT``; an error has the port's ``name`` if it has another."""
     address = parse_socket_url(port)
     try:
         return socket.create_connection(address, timeout=timeout_s)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise BoardError(
-            f"No board at {port}: {reason}.", hint="start the agent there, or check host and port"
-        ) from error
+        raise BoardError(f"No board at {name or port}: {reason}.", hint=hint) from error
 
 
 def stream_of(
