@@ -75,7 +75,7 @@ JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
 """The metric for certainty and change: the first available one."""
 
 _BESIDE: Final = LEVELS | SHARES | {*MODELLED}
-_DOUBTS: Final = ("Missing", "Wrong output", "Note", "Results differ")
+_DOUBTS: Final = ("Missing", "ABOVE ITS LIMIT", "Wrong output", "Note", "Results differ")
 _DOUBTS_OF_BOARDS: Final = (
     *(
         " stack unknown",

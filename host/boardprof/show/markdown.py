@@ -219,6 +219,9 @@ def comparison_markdown(comparison: Comparison) -> str:
     if comparison.outputs:
         lines = output_lines(comparison)
         parts.append("".join(f"- **Output changed**: {plain_text(line)}\n" for line in lines))
+    if comparison.over:
+        lines = [each.text for each in comparison.over]
+        parts.append("".join(f"- **Above its limit**: {plain_text(line)}\n" for line in lines))
     means = means_line(comparison, name=code, ratio="**{}**".format)
     parts += [f"{means}\n"] if means else []
     if changed:

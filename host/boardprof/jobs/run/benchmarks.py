@@ -134,20 +134,20 @@ class Benchmark:
             **settings,
         )
 
-    def over(self, report: Report) -> list[str]:
-        """Return a text for each limit that the benchmark's rows in a Report are above."""
+    def over(self, report: Report) -> list[tuple[GroupSummary, str]]:
+        """Return the benchmark's rows in a Report that are above a limit, with a text for each."""
         own = [each for each in summaries(report) if self._has(each)] if self.limits else []
         boards = dict.fromkeys(each.board for each in own)
-        texts: list[str] = []
+        found: list[tuple[GroupSummary, str]] = []
         for board in boards:
             groups = [each for each in own if each.board == board]
             limits = {**self.limits.get("", {}), **self.limits.get(board, {})}
             try:
-                texts += over_limits(groups, limits, self.name)
+                found += over_limits(groups, limits, self.name)
             except UnknownNameError as error:
                 error.message = f"{self.place}: limit of {self.name} on {board}: {error.message}"
                 raise
-        return texts
+        return found
 
     def _has(self, group: GroupSummary) -> bool:
         plan = self.plan_alone
