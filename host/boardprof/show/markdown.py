@@ -226,6 +226,10 @@ def comparison_markdown(comparison: Comparison) -> str:
     parts += [f"{means}\n"] if means else []
     if changed:
         parts.append(_table(changed, unjudged))
+    failed = (*comparison.outputs, *comparison.over, *comparison.regressions)
+    places = {row.name: comparison.sources.get(row.name) for row in failed}
+    where = [f"{code(n)} is {code(f'{p.file}:{p.line}')}" for n, p in places.items() if p]
+    parts += [f"Source: {', '.join(where)}.\n"] if where else []
     parts += [_reason(place, found) for place, found in comparison.reasons.items()]
     if unjudged:
         parts.append("".join(f"- {plain_text(line)}\n" for line in unjudged_lines(comparison)))
