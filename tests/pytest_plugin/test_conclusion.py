@@ -171,12 +171,14 @@ def test_a_test_on_fewer_boards_is_a_note_that_names_the_board() -> None:
     )
 
 
-def test_what_no_test_has_measured_is_not_missed() -> None:
-    by_hand = one("", Name="g")
-    found = concluded(
-        [by_hand, one("a.py::test_f")], [one("a.py::test_f")], is_asked_for=lambda label: True
-    )
+def test_what_no_test_has_measured_is_missed_only_if_benchmarks_run() -> None:
+    test, by_hand, on_another_board = "a.py::test_f", one("", Name="g"), one("b", Device="arm")
+    before, now = [by_hand, on_another_board, one(""), one(test)], [one(test)]
+    found = concluded(before, now, is_asked_for=lambda label: "::" in label)
     assert found == Conclusion()
+    found = concluded(before, now, is_asked_for=lambda label: True)
+    told = "1 measurement of main was not repeated: g(n=1) on rv (--bp-require-baseline)"
+    assert found == Conclusion(errors=(told,))
 
 
 def test_a_test_that_measures_something_less_often_is_told() -> None:

@@ -422,6 +422,7 @@ class BaselineUpdate:
     unchanged: int = 0  # rows that were measured again and keep their old samples
     kept: int = 0  # rows that were not measured again
     removed: int = 0  # rows that are gone
+    kept_rows: tuple[str, ...] = ()  # those that were not measured again
 
     def __str__(self) -> str:
         """Return the numbers, such as ``1 row added, 2 kept``."""
@@ -464,7 +465,13 @@ def updated_baseline(
         unchanged=len(unchanged),
         kept=len(kept),
         removed=len(before) - len(repeated) - len(kept),
+        kept_rows=tuple(map(_row_title, kept.values())),
     )
+
+
+def _row_title(entry: Entry) -> str:
+    arguments, board = entry.get("arguments", ""), entry.get("device", entry.get("board", ""))
+    return f"{titled(entry['function'], entry.get('label', ''))}({arguments}) on {board}"
 
 
 def _join_boards(content: Content, kept: Content) -> None:

@@ -143,13 +143,18 @@ RETURN: Final = "return"
 """Name of the return value among the outputs; no parameter can have it."""
 
 
+LIMIT: Final = "limit"
+"""How the kind of a finding begins that says that a metric is above its limit."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something about a measurement that its numbers do not show.
 
     Attributes:
-        kind: ``heap-kept``, ``heap-refused``, ``masked`` or ``sleep``.
-        text: a sentence that begins with the function's name, without a full stop.
+        kind: ``heap-kept``, ``heap-refused``, ``masked``, ``sleep`` or ``limit METRIC``.
+        text: a sentence that begins with the name of the function or benchmark, without a full
+            stop.
         spoils: the numbers may be wrong, so they are not compared.
     """
 

@@ -72,7 +72,7 @@ _LEADING: Final = (DURATION, "cycles", "instructions", CORE_CYCLES, "ticks", ENE
 """Metrics of a call to show if the board has them; ticks only if there is no other one."""
 
 _BESIDE: Final = LEVELS | SHARES | {*MODELLED}
-_DOUBTS: Final = ("Missing", "Wrong output", "Note", "Results differ")
+_DOUBTS: Final = ("Missing", "ABOVE ITS LIMIT", "Wrong output", "Note", "Results differ")
 _DOUBTS_OF_BOARDS: Final = (
     *(
         " stack unknown",

@@ -52,6 +52,7 @@ def comparison_json(comparison: Comparison) -> str:
             {"rule": str(each.rule), "what": each.what, "why": each.why}
             for each in comparison.unjudged
         ],
+        "above_limit": [each.text for each in comparison.over],
         "outputs": [
             {
                 "name": each.name,
@@ -135,12 +136,16 @@ def comparison_junit(comparison: Comparison) -> str:
 
 
 def _cases(comparison: Comparison) -> Iterator[xml.Element]:
-    """Yield a test case for each changed output, each row, and each metric not compared."""
+    """Yield a test case for each changed output, limit, row, and metric not compared."""
     unjudged = unjudged_at(comparison)
     for output in comparison.outputs:
         case = _case(comparison, output)
         message = _clean(f"{output.what}: {output.text}")
         xml.SubElement(case, "failure", type="output changed", message=message)
+        yield case
+    for limit in comparison.over:
+        case = _case(comparison, limit)
+        xml.SubElement(case, "failure", type="above its limit", message=_clean(limit.text))
         yield case
     for row in comparison.rows:
         case = _case(comparison, row)
@@ -225,7 +230,7 @@ def _clean(text: str) -> str:
 
 
 class _Finding(NamedTuple):
-    """An output that changed, or a row that broke a rule or that a rule could not judge."""
+    """Something that a reviewer must see: a changed output, a limit, a broken rule, a gap."""
 
     row: MetricRow
     title: str
@@ -237,6 +242,8 @@ def _findings(comparison: Comparison) -> Iterator[_Finding]:
     for output in comparison.outputs:
         text = f"{what_of(output)}: {output.text}"
         yield _Finding(output, f"Output changed: {output.what}", text, True)
+    for limit in comparison.over:
+        yield _Finding(limit, f"Above its limit: {limit.title}", limit.text, True)
     for row in comparison.regressions:
         text = f"{what_of(row)} {_numbers(row)}, limit {_broken(row)}"
         yield _Finding(row, f"Regression: {row.what}", text, True)

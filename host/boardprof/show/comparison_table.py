@@ -125,9 +125,11 @@ def headline(comparison: Comparison) -> str:
     rows = comparison.rows
     parts = [f"{plural(len(comparison.outputs), 'output')} changed"] if comparison.outputs else []
     parts += [plural(len(comparison.regressions), "regression")] if comparison.regressed else []
+    parts += [f"{plural(len(comparison.over), 'value')} above its limit"] if comparison.over else []
     if comparison.unjudged:
         parts.append(_unjudged_text(comparison))
-    if not comparison.regressed and (comparison.rules or not comparison.outputs):
+    is_gated = comparison.outputs or comparison.over
+    if not comparison.regressed and (comparison.rules or not is_gated):
         parts.append(_passed_text(comparison))
     counts = ", ".join(
         f"{number} {verdict}"
@@ -243,7 +245,8 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
     means = means_line(comparison) or times_line(comparison)
     return [
         *(f"OUTPUT CHANGED: {line}." for line in output_lines(comparison)),
-        *([""] if comparison.outputs else []),
+        *(f"ABOVE ITS LIMIT: {each.text}." for each in comparison.over),
+        *([""] if comparison.outputs or comparison.over else []),
         *table,
         *reason_page(comparison),
         *([means] if means else []),

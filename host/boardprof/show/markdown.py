@@ -219,10 +219,17 @@ def comparison_markdown(comparison: Comparison) -> str:
     if comparison.outputs:
         lines = output_lines(comparison)
         parts.append("".join(f"- **Output changed**: {plain_text(line)}\n" for line in lines))
+    if comparison.over:
+        lines = [each.text for each in comparison.over]
+        parts.append("".join(f"- **Above its limit**: {plain_text(line)}\n" for line in lines))
     means = means_line(comparison, name=code, ratio="**{}**".format)
     parts += [f"{means}\n"] if means else []
     if changed:
         parts.append(_table(changed, unjudged))
+    failed = (*comparison.outputs, *comparison.over, *comparison.regressions)
+    places = {row.name: comparison.sources.get(row.name) for row in failed}
+    where = [f"{code(n)} is {code(f'{p.file}:{p.line}')}" for n, p in places.items() if p]
+    parts += [f"Source: {', '.join(where)}.\n"] if where else []
     parts += [_reason(place, found) for place, found in comparison.reasons.items()]
     if unjudged:
         parts.append("".join(f"- {plain_text(line)}\n" for line in unjudged_lines(comparison)))

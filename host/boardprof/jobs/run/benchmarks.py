@@ -152,19 +152,19 @@ class Benchmark:
             return {}
         return {**self.limits.get("", {}), **self.limits.get(board, {})}
 
-    def over(self, groups: Iterable[GroupSummary]) -> list[str]:
-        """Return a text for each limit that the benchmark's rows among a Report's are above."""
+    def over(self, groups: Iterable[GroupSummary]) -> list[tuple[GroupSummary, str]]:
+        """Return the benchmark's rows among a Report's that are above a limit, with a text each."""
         own = [each for each in groups if self._has(each)] if self.limits else []
         boards = dict.fromkeys(each.board for each in own)
-        texts: list[str] = []
+        found: list[tuple[GroupSummary, str]] = []
         for board in boards:
             groups = [each for each in own if each.board == board]
             try:
-                texts += over_limits(groups, self.limits_on(board), self.name)
+                found += over_limits(groups, self.limits_on(board), self.name)
             except UnknownNameError as error:
                 error.message = f"{self.place}: limit of {self.name} on {board}: {error.message}"
                 raise
-        return texts
+        return found
 
     def _has(self, group: GroupSummary) -> bool:
         plan = self.plan_alone

@@ -19,6 +19,7 @@ from boardprof.results.comparison.comparison import (
     Difference,
     Gap,
     OutputChange,
+    OverLimit,
     first_of,
     longer,
     place_in,
@@ -47,6 +48,7 @@ from boardprof.results.comparison.profile_difference import (
 )
 from boardprof.results.comparison.rule import Rule, Usual, parse_rules, statistic
 from boardprof.results.comparison.rule_check import UsualOf, apply_rules
+from boardprof.results.record import LIMIT, NO_RECORD
 from boardprof.results.report.calls import DURATION, SHARE, SHARES, STACK, one_of
 from boardprof.results.report.profile import CORE_CYCLES, MODELLED, Profile
 from boardprof.results.report.report import Report
@@ -155,7 +157,25 @@ def compare(
         _reasons(before, after, gated.rows, pairing),
         {**places_of(before), **places_of(after)},
         changes,
+        tuple(_over(after)),
     )
+
+
+def _over(report: Report) -> Iterator[OverLimit]:
+    """Yield what a Report says of limits."""
+    for each in (report.record or NO_RECORD).measurements:
+        for found in each.findings:
+            kind, _, metric = found.kind.partition(" ")
+            if kind == LIMIT:
+                yield OverLimit(
+                    name=each.name,
+                    shapes=each.arguments,
+                    device=each.device,
+                    flags="",
+                    label=each.label,
+                    metric=f"limit of {metric}",
+                    text=found.text,
+                )
 
 
 def _with_outputs(

@@ -142,6 +142,13 @@ class OutputChange(MetricRow):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OverLimit(MetricRow):
+    """A value that is above its limit, whatever it was before; ``metric`` is ``limit of NAME``."""
+
+    text: str  # with the value and the limit
+
+
+@dataclass(frozen=True, kw_only=True)
 class Unjudged(Gap):
     """A row that a rule applies to but could not judge."""
 
@@ -200,6 +207,7 @@ class Comparison:
             have a profile of it.
         sources: function -> where it is defined, if a Report knows it.
         outputs: what functions return or write now that they did not before.
+        over: the values of the newer Report that are above a limit of their benchmark.
     """
 
     rows: tuple[Difference, ...]
@@ -217,12 +225,17 @@ class Comparison:
     reasons: Mapping[tuple[str, ...], ProfileDifference] = field(default_factory=dict)
     sources: Mapping[str, SourcePlace] = field(default_factory=dict)
     outputs: tuple[OutputChange, ...] = ()
+    over: tuple[OverLimit, ...] = ()
 
     @property
     def failed(self) -> bool:
-        """Whether an output changed, a rule is broken, or an unjudged row is a failure."""
-        is_unjudged = self.fails_if_missing and bool(self.unjudged)
-        return self.regressed or bool(self.outputs) or is_unjudged
+        """Whether something is worse, or an unjudged row is a failure."""
+        return self.is_worse or (self.fails_if_missing and bool(self.unjudged))
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether a rule is broken, an output changed, or a value is above its limit."""
+        return self.regressed or bool(self.outputs) or bool(self.over)
 
     @property
     def awaits_runs(self) -> bool:
@@ -236,9 +249,8 @@ class Comparison:
 
     @property
     def held(self) -> bool:
-        """Whether rules could judge all their rows, none is broken, and no output changed."""
-        is_judged = self.judged > 0 and not self.unjudged
-        return is_judged and not self.regressed and not self.outputs
+        """Whether rules could judge all their rows, and nothing is worse."""
+        return self.judged > 0 and not self.unjudged and not self.is_worse
 
     @property
     def regressions(self) -> tuple[Difference, ...]:

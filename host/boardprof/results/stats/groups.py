@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError
@@ -19,6 +19,7 @@ from boardprof.base.metrics import (
     digits,
     metric_called,
 )
+from boardprof.results.record import LIMIT, NO_RECORD, Finding
 from boardprof.results.report.calls import (
     ENERGY,
     IN_PLACE_MEAN,
@@ -300,8 +301,8 @@ def _is_count(group: GroupSummary) -> bool:
 
 def over_limits(
     groups: Sequence[GroupSummary], limits: Mapping[str, float], title: str = ""
-) -> Iterator[str]:
-    """Yield a text for each median that is above its metric's limit.
+) -> Iterator[tuple[GroupSummary, str]]:
+    """Yield each group whose median is above its metric's limit, and a text.
 
     ``title`` is what to call the groups instead of their functions. Raises an UnknownNameError if a
     limit is for a metric that no group has.
@@ -317,10 +318,35 @@ def over_limits(
         limit = named.get(each.metric, math.inf)
         if each.summary.median > limit:
             yield (
+                each,
                 f"{title or each.key.name} on {each.key.device}: {each.metric} is "
                 f"{_number(each.summary.median)} per call (median of {each.summary.n}), "
-                f"above its limit of {_number(limit)}"
+                f"above its limit of {_number(limit)}",
             )
+
+
+def with_limits(report: Report, over: Iterable[tuple[GroupSummary, str]]) -> Report:
+    """Return a Report that says what is above a limit: in its configuration and its findings."""
+    texts = [*over]
+    if not texts:
+        return report
+    record = report.record or NO_RECORD
+    measurements = [*record.measurements]
+    for group, text in texts:
+        key = group.key
+        place = key.name, key.shapes, key.label, group.board
+        for i, each in enumerate(measurements):
+            own = each.name, each.arguments, each.label, each.device
+            if own == place and key.flags in ("", each.flags):
+                found = Finding(f"{LIMIT} {group.metric}", text)
+                measurements[i] = replace(each, findings=(*each.findings, found))
+    line = {"ABOVE ITS LIMIT": "; ".join(text for _, text in texts)}
+    return Report(
+        report.calls,
+        report.device_metrics,
+        {**report.configuration, **line},
+        record=replace(record, measurements=tuple(measurements)),
+    )
 
 
 def _number(value: int | float) -> str:

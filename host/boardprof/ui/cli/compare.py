@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
+from boardprof.ui.cli.comment import check_comment, comment_option, write_comment
 from boardprof.ui.cli.exit_codes import UNTESTABLE
 from boardprof.ui.cli.options import (
     STDOUT,
@@ -22,7 +23,14 @@ from boardprof.ui.cli.options import (
     together,
     width_option,
 )
-from boardprof.ui.cli.output import echo, echo_data, echo_page, echo_warning, echo_written
+from boardprof.ui.cli.output import (
+    echo,
+    echo_data,
+    echo_error,
+    echo_page,
+    echo_warning,
+    echo_written,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,7 +173,7 @@ def printed_export(exports: Sequence[Export], *others: str | None) -> Export | N
 
 @click.command(short_help="Compare two runs: what got better or worse; a gate for CI.")
 @click.argument("before", default="last~1", shell_complete=complete_run)
-@click.argument("after", default="last", shell_complete=complete_run)
+@click.argument("after", nargs=-1, metavar="[AFTER]...", shell_complete=complete_run)
 @gate_options
 @click.option(
     "--tolerance",
@@ -186,13 +194,17 @@ def printed_export(exports: Sequence[Export], *others: str | None) -> Export | N
     help="Write it with an exporter: github, gitlab, summary, ... or one of another package; "
     "NAME=- prints it in place of the table.",
 )
+@comment_option
 @width_option
-def compare(before: str, after: str, changed: bool, **options: Any) -> int:
+def compare(
+    before: str, after: tuple[str, ...], changed: bool, comment: str | None, **options: Any
+) -> int:
     """Compare two runs: what got better or worse, and what is only noise.
 
     BEFORE and AFTER are files of a Report or a baseline, or runs in the history: last, last~1, #42,
     a name given by `run --save`, a branch or a commit. In a project, all except #42 refer to its
-    own runs. [BEFORE defaults to last~1, AFTER to last]
+    own runs. [BEFORE defaults to last~1, AFTER to last] Several AFTERs, such as Reports of jobs for
+    one board each, are compared as one Report.
 
     Exact counts, such as those of emulators, differ if the numbers differ. All other metrics differ
     if a rank test says so. Without --fail-if nothing counts as a regression.
@@ -201,6 +213,7 @@ def compare(before: str, after: str, changed: bool, **options: Any) -> int:
     code is 1 without any rule. --allow outputs accepts that.
     """
     gate = parse_gate(options)
+    check_comment(comment)
     from boardprof.show.comparison_table import comparison_page
     from boardprof.show.exporters import read_exports
 
@@ -208,7 +221,7 @@ def compare(before: str, after: str, changed: bool, **options: Any) -> int:
     texts = [f"{name}={file}" for name, file in own.items() if file is not None]
     exports = read_exports([*texts, *options["exports"]], comparisons=True)
     printed = printed_export(exports)
-    comparison = gate.compared(before, after)
+    comparison = _compared(gate, before, after)
     text = None if printed is None else comparison_text(comparison, printed)
     for each in exports:
         if each is not printed:
@@ -217,8 +230,22 @@ def compare(before: str, after: str, changed: bool, **options: Any) -> int:
         echo_page(comparison_page(comparison, changed_only=changed))
     else:
         echo_data(text, nl=False)
+    failures = [] if comment is None else write_comment(comparison, comment)
+    for failure in failures:
+        echo_error(f"error: {failure}")
     gate.check(comparison)
-    return REGRESSION if comparison.failed else 0
+    return REGRESSION if comparison.failed else failures[0].exit_code if failures else 0
+
+
+def _compared(gate: GateOptions, before: str, after: Sequence[str]) -> Comparison:
+    if len(after) < 2:
+        return gate.compared(before, *(after or ("last",)))
+    from boardprof.results.history.report_lookup import find_run
+    from boardprof.results.report.join import Part, joined
+
+    found = [find_run(each) for each in after]
+    report = joined([Part(each.report, {}) for each in found])
+    return gate.compared(before, report, after_name=", ".join(each.label for each in found))
 
 
 # -- of `boardprof run` ------------------------------------------------------------------------
@@ -337,8 +364,7 @@ class Against:
         found = self.comparison
         if found is None or not found.failed:
             return True
-        is_changed = found.regressed or bool(found.outputs)
-        return self.branch is not None and found.awaits_runs and not is_changed
+        return self.branch is not None and found.awaits_runs and not found.is_worse
 
     def echo(self) -> None:
         """Print the comparison below the Report."""
@@ -351,21 +377,25 @@ class Against:
             why = f"; no clean run of {branch} like this one was kept before" if branch else ""
             echo(f"\nResult: not compared{why}, so nothing is gated")
 
-    def check_exports(self, exports: Sequence[Export]) -> None:
-        """Check that there will be a comparison, if exports need one."""
-        needed = [each.name for each in exports if each.is_comparison]
+    def check_files(self, exports: Sequence[Export], comment: str | None) -> None:
+        """Check that there will be a comparison, if exports or a comment need one."""
+        needed = [f"--export {each.name}" for each in exports if each.is_comparison]
+        needed += [f"--comment {comment}"] if comment else []
         if needed and not self.is_wanted:
             raise UsageError(
-                f"--export {needed[0]} writes a comparison, and nothing is compared.",
+                f"{needed[0]} writes a comparison, and nothing is compared.",
                 hint="add --against RUN, --ab or --ab-rev",
             )
 
-    def exit_code(self, failures: Sequence[BoardprofError]) -> int:
-        """Return the command's exit code."""
+    def exit_code(self, failures: Sequence[BoardprofError], *, is_over: bool) -> int:
+        """Return the command's exit code; ``is_over``: a value is above its limit."""
+        # A regression that was measured is certain, whatever else failed, and a job may be allowed
+        # to fail with the code of an unplugged board. Rows that are missing may be missing because
+        # of an error, so its code overrides theirs.
         found = self.comparison
+        if is_over or (found is not None and found.is_worse):
+            return REGRESSION
         if self.bisects:
-            if found is not None and (found.regressed or found.outputs):
-                return REGRESSION
             is_good = found is not None and found.held and not failures
             return 0 if is_good else UNTESTABLE
         if failures:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.ui.cli.comment import check_comment, comment_option, write_comment
 from boardprof.ui.cli.compare import (
-    REGRESSION,
     Against,
     against_options,
     comparison_text,
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from boardprof.results.comparison.rule import Rule
     from boardprof.results.history.run import Run, RunId
     from boardprof.results.report.report import Report
+    from boardprof.results.stats.groups import GroupSummary
     from boardprof.show.exporters import Export
 
 
@@ -92,7 +93,7 @@ _SECTIONS = {
     "What is printed": "table stats warnings width console verbose quiet debug",
     "What is kept": "json_file exports save baseline_file",
     "What it is compared with": "against against_if_present ab ab_rev rules alpha allow "
-    "fail_if_missing spread_runs bisect",
+    "fail_if_missing spread_runs bisect comment",
 }
 
 _ARGUMENTS = """
@@ -209,6 +210,7 @@ NAME=VALUE sets an argument:
 @save_option
 @baseline_option
 @against_options
+@comment_option
 @table_option
 @click.option("--stats", is_flag=True, help="Also print statistics of the samples.")
 @warnings_option
@@ -242,6 +244,7 @@ def run(
     from boardprof.show.exporters import read_exports
 
     check_save_name(options["save"])
+    check_comment(options["comment"])
     request = _request(target, values, board_names, options)
     against = parse_against(options, request.target, request.rules)
     has_outputs = options["expect"] or against.is_wanted or request.benchmarks
@@ -250,7 +253,7 @@ def run(
     if options["watch"]:
         return _watch(request, against, options)
     exports = read_exports(options["exports"], comparisons=None)
-    against.check_exports(exports)
+    against.check_files(exports, options["comment"])
     json_file = options["json_file"]
     printed = printed_export(exports, json_file)
     no_table = printed is not None or json_file == STDOUT
@@ -259,37 +262,39 @@ def run(
     failures = list(outcome.failures)
     over: list[str] = []
     if outcome.report is not None:
+        report, over, wrong_limits = request.judged(outcome.report)
         if not outcome.interrupted:
-            failures += against.compare(outcome.report)
-        over, wrong_limits = request.over(outcome.report)
+            failures += against.compare(report)
         failures += wrong_limits
-        has_failed = bool(failures) or not against.keeps_clean
-        why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
-        why = why or ("is above a limit" if over else "")
+        why = "was interrupted" if outcome.interrupted else "failed" if failures else ""
+        why = why or ("is above a limit" if over else "" if against.keeps_clean else "failed")
         # The files first: the reader of our output may have gone.
         files = [each for each in exports if each is not printed]
-        failures += _write(outcome.report, against.comparison, files, options, why)
-        since = None if no_table else _since(outcome.report, request, options)
-        kept, errors = _keep(outcome.report, options["save"], request.files, sources, why)
+        failures += _write(report, against.comparison, files, options, why, request.is_whole)
+        since = None if no_table else _since(report, request, options)
+        kept, errors = _keep(report, options["save"], request.files, sources, why)
         failures += errors
         if printed is not None:
-            failures += _print(outcome.report, against.comparison, printed)
+            failures += _print(report, against.comparison, printed)
         elif no_table:
-            echo_data(outcome.report.json())
+            echo_data(report.json())
         else:
-            _echo_report(outcome.report, options, since, kept)
+            _echo_report(report, options, since, kept)
         if options["warnings"]:
-            echo_warnings(outcome.report)
+            echo_warnings(report)
         if not no_table:
             against.echo()
-        for text in over:
+        is_told = not no_table and (not options["table"] or against.comparison is not None)
+        for text in () if is_told else over:
             echo(f"ABOVE ITS LIMIT: {text}", err=no_table)
+        if options["comment"] and against.comparison is not None:
+            failures += write_comment(against.comparison, options["comment"])
     for failure in failures:
         echo(f"error: {request.place_of(failure)}{failure}", err=True)
     if outcome.interrupted:
         echo("interrupted", err=True)
         return INTERRUPTED
-    return against.exit_code(failures) or (REGRESSION if over else 0)
+    return against.exit_code(failures, is_over=bool(over))
 
 
 @dataclass(frozen=True)
@@ -300,6 +305,7 @@ class _Request:
     target: str  # as `parse_against` takes it
     benchmarks: Sequence[Benchmark] = ()  # the chosen ones
     folder: Path | None = None  # of the benchmarks' file, which their paths begin at
+    is_whole: bool = False  # all benchmarks of the file on all their boards
 
     @property
     def files(self) -> list[str | Path]:
@@ -325,22 +331,22 @@ class _Request:
 
         return [replace(parse_rule(text), benchmark=name) for name, text in texts]
 
-    def over(self, report: Report) -> tuple[list[str], list[UsageError]]:
-        """Return a text for each limit that a Report is above, and mistakes in limits."""
-        texts: list[str] = []
+    def judged(self, report: Report) -> tuple[Report, list[str], list[UsageError]]:
+        """Return a Report that says what is above a limit, these texts, and mistakes in limits."""
+        over: list[tuple[GroupSummary, str]] = []
         wrong: list[UsageError] = []
         limited = [each for each in self.benchmarks if each.limits]
         if not limited:
-            return texts, wrong
-        from boardprof.results.stats.groups import summaries
+            return report, [], wrong
+        from boardprof.results.stats.groups import summaries, with_limits
 
         groups = summaries(report)
         for each in limited:
             try:
-                texts += each.over(groups)
+                over += each.over(groups)
             except UsageError as error:
                 wrong.append(error)
-        return texts, wrong
+        return with_limits(report, over), [text for _, text in over], wrong
 
     def is_chosen(self, plan: Plan) -> bool:
         """Tell whether a plan is measured; others are only in the firmware."""
@@ -371,10 +377,14 @@ def _request(
         raise UsageError("No benchmark has both this name and this tag.", hint="leave out --tag")
     is_whole = len(found) == len(chosen.of.all) and port is None and "boards" not in given
     name = chosen.of.file.name
-    return _Request(plans, f"{name}:all" if is_whole else name, found, chosen.of.folder)
+    target = f"{name}:all" if is_whole else name
+    return _Request(plans, target, found, chosen.of.folder, is_whole)
 
 
-_NOT_WATCHED = ("against", "ab", "ab_rev", "baseline_file", "exports", "json_file", "save")
+_NOT_WATCHED = (
+    *("against", "ab", "ab_rev", "baseline_file"),
+    *("comment", "exports", "json_file", "save"),
+)
 
 
 def _watch(request: _Request, against: Against, options: Mapping[str, Any]) -> int:
@@ -384,16 +394,16 @@ def _watch(request: _Request, against: Against, options: Mapping[str, Any]) -> i
     if any(options[name] for name in _NOT_WATCHED):
         raise UsageError(
             "--watch only prints: it writes, keeps and gates nothing.",
-            hint="leave out --against, --ab, --baseline, --export, --json and --save",
+            hint="leave out --against, --ab, --baseline, --comment, --export, --json and --save",
         )
     if not request.files:
         raise UsageError("--watch compiles the functions, so it needs a PATH.")
 
     def show(report: Report, since: Comparison | None) -> None:
+        report, over, wrong_limits = request.judged(report)
         _echo_report(report, options, since, None)
         echo_reasons(since)
-        over, wrong_limits = request.over(report)
-        for text in over:
+        for text in over if options["table"] else ():
             echo(f"ABOVE ITS LIMIT: {text}")
         for error in wrong_limits:
             echo(f"error: {error}", err=True)
@@ -453,6 +463,7 @@ def _write(
     exports: Sequence[Export],
     options: Mapping[str, Any],
     why: str,
+    is_whole: bool,
 ) -> Iterator[BoardprofError]:
     """Write the requested files; yield an error for each that cannot be written."""
     from boardprof.results.report.report_file import write_report
@@ -468,7 +479,7 @@ def _write(
         others = [each for each in exports if each.is_comparison]
         writers += [(partial(write_comparison, comparison, each), None) for each in others]
     if baseline_file is not None:
-        writers.append((partial(_write_baseline, report, baseline_file, why), None))
+        writers.append((partial(_write_baseline, report, baseline_file, why, is_whole), None))
     for write, file in writers:
         try:
             write()
@@ -478,14 +489,21 @@ def _write(
             yield error
 
 
-def _write_baseline(report: Report, file: str, why: str) -> None:
+def _write_baseline(report: Report, file: str, why: str, is_whole: bool) -> None:
     """Write the baseline, unless the run was interrupted or failed."""
     from boardprof.jobs.run.saving import write_baseline
+    from boardprof.results.comparison.comparison import first_of
 
     if why:
         echo_warning(f"{file} was not written: the run {why}")
     else:
-        echo_written("Baseline", f"{file}: {write_baseline(report, file)}")
+        made = write_baseline(report, file)
+        echo_written("Baseline", f"{file}: {made}")
+        if is_whole and made.kept_rows:
+            echo_warning(
+                f"{file} has rows that no benchmark measures: {first_of(made.kept_rows)}. Remove "
+                "them from the file if their benchmarks are gone"
+            )
 
 
 def _print(

@@ -69,7 +69,7 @@ class MeasurementGate:
         """Check a test's Report against the gate."""
         groups = summaries(report)
         uncounted = [*self._uncounted(groups)]
-        failures = [*over_limits(groups, self.limits), *uncounted]
+        failures = [*(text for _, text in over_limits(groups, self.limits)), *uncounted]
         if uncounted or (self.baseline is None and other is None):
             return Verdict(tuple(failures), ())
         is_ruled = bool(self.rules)
@@ -324,6 +324,8 @@ def conclude(
     unmade = _unmade(before, now, any_board)
     measured = {each.label for each in now}
     missed = [each for each in unmade if each.label not in measured and is_asked_for(each.label)]
+    gone = [each for each in _gone_benchmarks(before, now) if is_asked_for(each.label)]
+    unmade, missed = unmade + gone, missed + gone
     if report is None and is_ruled and missed:
         return Conclusion(errors=(_nothing_measured(name, missed, skipped),))
     notes = [f"nothing was measured, so nothing is compared with {name}"] if report is None else []
@@ -382,6 +384,17 @@ def _unmade(before: Sequence[_Place], now: Sequence[_Place], any_board: bool) ->
     return [each for each in before if "::" in each.label and _alike(each, any_board) not in made]
 
 
+def _gone_benchmarks(before: Sequence[_Place], now: Sequence[_Place]) -> list[_Place]:
+    """Return what was measured outside of tests before, and by nothing now, on boards of now."""
+    # Without a label, a row may be that of any test.
+    labels = {each[:2]: {""} for each in now}
+    for each in now:
+        labels[each[:2]].add(each.label)
+    devices = {each.device for each in now}
+    own = [each for each in before if "::" not in each.label and each.device in devices]
+    return [each for each in own if each.label not in labels.get(each[:2], ())]
+
+
 def _alike(place: _Place, any_board: bool) -> _Place:
     return place._replace(device="") if any_board else place
 
@@ -390,7 +403,10 @@ def _unmade_text(name: str, unmade: Collection[_Place], measured: set[str]) -> I
     """Yield one text, or nothing if nothing is missing."""
     if not unmade:
         return
-    names = (str(each) if each.label in measured else each.label for each in unmade)
+    names = (
+        str(each) if each.label in measured or "::" not in each.label else each.label
+        for each in unmade
+    )
     what = "measurement" if len(unmade) == 1 else "measurements"
     verb = "was" if len(unmade) == 1 else "were"
     yield f"{len(unmade)} {what} of {name} {verb} not repeated: {_listed(names)}"

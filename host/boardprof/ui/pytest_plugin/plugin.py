@@ -315,7 +315,11 @@ def _conclude(session: pytest.Session, ours: Session) -> None:
         return
     is_part = ours.is_narrowed or is_narrowed(config) or ours.is_broken_off
     is_part = is_part or bool(session.shouldfail or session.shouldstop)
-    ours.conclude(lambda label: not is_part and is_within(config, label))
+    ours.conclude(
+        lambda label: (
+            not is_part and (is_within(config, label) if "::" in label else ours.options.benchmarks)
+        )
+    )
 
 
 def _only_waits(session: pytest.Session, ours: Session) -> bool:
