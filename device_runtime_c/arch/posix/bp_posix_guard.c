@@ -61,8 +61,8 @@ static struct {
 
 static _Alignas(16) uint8_t bp_handler_stack[BP_HANDLER_STACK];
 
-/* The last signal is the timer's: a realtime signal, which nobody else uses. Emulators of user space
- * keep the highest ones for themselves; QEMU 10 keeps four. */
+/* The last signal is the timer's: a realtime signal, which nobody else uses. Emulators of user
+ * space keep the highest ones for themselves; QEMU 10 keeps four. */
 static int bp_signal(int index) {
     static const int fixed[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
     return index < BP_SIGNALS - 1 ? fixed[index] : SIGRTMAX - 4;
