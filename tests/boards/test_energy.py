@@ -104,7 +104,7 @@ def test_the_command_shows_gates_and_keeps_energy_like_any_metric(bench: Path) -
     run = ("run", "-q", "-b", "./marked-m4", "spin.c:spin", f"n={CALLS}", "--energy", "bench")
     first = boardprof(*run, "--repeat", "5", "--json", "before.json", "--export", "csv=before.csv")
     assert first.returncode == 0, first.stderr
-    assert re.search(r"39,063 instructions \(exact\), 216,[0-6]\d\d nJ ± ", first.stdout)
+    assert re.search(r"39,063 instructions \(exact\), 216,[0-6]\d\d ± [\d,.]+ nJ ", first.stdout)
     assert "marked-m4 energy: by simulated PPK2 at 3.000 V" in first.stdout
     assert "energy (nJ)" in (folder / "before.csv").read_text()
     found = json.loads((folder / "before.json").read_text())["boardprof"]["measurements"][0]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.base.errors import UsageError
 from boardprof.target.build.compile_commands import header_folders, source_flags
 from tests.cli.command import boardprof
 
@@ -171,11 +172,19 @@ def test_files_of_presets_and_response_files_are_found(tmp_path: Path, place: st
     for folder in (source.parent, build, tmp_path / "include"):
         folder.mkdir(parents=True)
     source.write_text("int f(int x) { return x + N; }\n")
-    (build / "flags.rsp").write_text(f'-DN=3 -std=c99 "-I{tmp_path}/include"\n')
+    (build / "flags.rsp").write_text(f'-DN=3 @more.rsp "-I{tmp_path}/include"\n')
+    (build / "more.rsp").write_text("-std=c99\n")
     entry = {"directory": str(build), "command": "cc @flags.rsp -DM=@x -c f.c", "file": str(source)}
     (build / "compile_commands.json").write_text(json.dumps([entry]))
     assert source_flags(source).taken == ("-DN=3", "-std=c99", "-DM=@x")
     assert header_folders(source) == [tmp_path / "include"]
+    for wrong, told in (
+        ('-DN="3', "cannot be read: No closing quotation"),
+        ("@more.rsp", "itself"),
+    ):
+        (build / "more.rsp").write_text(wrong)
+        with pytest.raises(UsageError, match=rf"more\.rsp.* {told}"):
+            source_flags(source)
 
 
 @pytest.mark.parametrize("text", ["[", "[1]"])

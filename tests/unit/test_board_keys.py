@@ -89,9 +89,16 @@ def test_a_board_has_what_its_base_says_and_it_does_not(tmp_path: Path) -> None:
     assert spec.unsupported == {"cycles": "the emulator has none"}
 
 
-def test_a_base_that_is_not_there_is_an_error_with_its_path(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"linux/sttic\.toml cannot be read: No such file"):
-        spec_of(tmp_path, f'base = "linux/sttic.toml"\n{BOARD}')
+def test_a_base_is_a_description_beside_boardprofs_boards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for base in ("linux/sttic.toml", "../pyproject.toml", __file__):
+        with pytest.raises(UsageError, match=r"base: .* is not in .*boards"):
+            spec_of(tmp_path / Path(base).stem, f'base = "{base}"\n{BOARD}')
+    monkeypatch.setattr("boardprof.target.descriptions.board.boards_dir", lambda: tmp_path)
+    (tmp_path / "loop.toml").write_text('base = "loop.toml"\n')
+    with pytest.raises(UsageError, match=r"base: loop\.toml names itself"):
+        spec_of(tmp_path, f'base = "loop.toml"\n{BOARD}')
 
 
 # -- a board on a desk ------------------------------------------------------------------------

@@ -104,6 +104,15 @@ def test_windows_from_before_are_forgotten() -> None:
             assert meter.windows(1) == ()
 
 
+def test_a_pin_that_stays_low_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ppk2, "_WAIT_S", 0.5)
+    samples = [Sample({"ticks": Reading(10_000, "ticks", 1_000_000)}, b"")]
+    with Ppk2Meter(device(), pin=2) as meter:
+        meter.begin()
+        with pytest.raises(MeterError, match="saw no measured window: its marker pin stayed low"):
+            matched(meter, samples, is_real_time=True)
+
+
 def test_a_missing_edge_leaves_no_window_of_the_request_known() -> None:
     samples = [Sample({"ticks": Reading(10_000, "ticks", 1_000_000)}, b"")] * 3
     with Ppk2Meter(device((1000, 10_000.0, HIGH), PAUSE, (1000, 10_000.0, HIGH)), pin=2) as meter:
@@ -159,6 +168,9 @@ def test_the_voltage_must_be_known_and_be_that_of_the_supply() -> None:
     with pytest.raises(MeterError, match="supplies 3000 mV, not 3300 mV"):
         Ppk2Meter(device(), supply_mv=3300)
     assert Ppk2Meter(device()).name == "simulated PPK2 at 3.000 V"
+    for wrong in (0, 5001):
+        with pytest.raises(UsageError, match=f"mv={wrong} is out of range"):
+            Ppk2Meter(device(mode=Mode.AMPERE), supply_mv=wrong)
 
 
 def test_a_port_in_use_is_an_error_that_names_it() -> None:

@@ -64,7 +64,7 @@ _WALL_S = 30.0
 _HELLO_TIMEOUT_S = 10.0
 
 _ASK_S = 2.0
-_LONGEST_S = 1e6
+LONGEST_S = 1e6
 """Upper limit of timeouts, in seconds; some system calls do not accept longer ones."""
 
 _DEFAULT = Connection()
@@ -173,10 +173,10 @@ def open_board(
     hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
     limits = (("timeout_s", timeout_s), ("wall_timeout_s", connection.wall_timeout_s))
     for name, given_s in limits:
-        if given_s is not None and not 0 < given_s <= _LONGEST_S:
+        if given_s is not None and not 0 < given_s <= LONGEST_S:
             raise UsageError(
                 f"{name}={given_s} is out of range: it must be above 0 and at most "
-                f"{_LONGEST_S:,.0f}."
+                f"{LONGEST_S:,.0f}."
             )
     if is_started:  # loading an image and booting take time, even if calls must be short
         hello_s = max(hello_s, _HELLO_TIMEOUT_S if spec.launch.guest is None else BOOT_S)

@@ -66,8 +66,18 @@ def open_meter(text: str) -> Meter:
 def matched(
     meter: Meter, samples: Sequence[Sample], *, is_real_time: bool
 ) -> tuple[MarkedWindow, ...]:
-    """Return the window of each sample of one request; all are in doubt if some are missing."""
+    """Return the window of each sample of one request; all are in doubt if some are missing.
+
+    Raises:
+        MeterError: the meter saw none of them, so it would see none of the next ones.
+    """
     found = meter.windows(len(samples))
+    if samples and not found:
+        raise MeterError(
+            f"{meter.name} saw no measured window: its marker pin stayed low.",
+            hint="check the pin's wire, that the agent has BP_CFG_MARKER=1, and that windows take "
+            "longer than the meter's samples: --number 1000",
+        )
     if len(found) != len(samples):
         why = (
             f"the meter saw {len(found):,} windows of {len(samples):,}: the pin's wire is loose, "

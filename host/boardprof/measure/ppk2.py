@@ -36,6 +36,9 @@ _QUIET = 5000
 _WAIT_S = 5.0
 """Longest wall time until these have come, or until windows have ended that are still missing."""
 
+_LARGEST_MV = 5000
+"""The PPK2 measures up to 5 V (Nordic, PPK2 user guide, specifications)."""
+
 _FEWEST = 10
 """Samples of a window; in shorter ones, the edges alone are more than 10 % off."""
 
@@ -69,7 +72,9 @@ def _told(port: str | None) -> Iterator[None]:
     except Ppk2labError as error:
         where = f" at {port}" if port else ""
         raise MeterError(
-            f"The PPK2{where} cannot be used: {error.message}.", hint=error.remediation
+            f"The PPK2{where} cannot be used: {error.message}.",
+            hint="check its USB cable and that no other program uses it; or name its port: "
+            "ppk2:/dev/ttyACM1",
         ) from error
 
 
@@ -85,11 +90,16 @@ class Ppk2Meter:
             supply_mv: the board's supply in millivolts; None takes what the PPK2 is set to.
 
         Raises:
-            UsageError: the pin does not exist.
+            UsageError: the pin does not exist, or the voltage is none that a PPK2 measures at.
             MeterError: the supply voltage is not known, or the PPK2 supplies another one.
         """
         if not 0 <= pin <= 7:
             raise UsageError(f"A PPK2 has the inputs D0 to D7, not D{pin}.")
+        if supply_mv is not None and not 0 < supply_mv <= _LARGEST_MV:
+            raise UsageError(
+                f"mv={supply_mv} is out of range: a PPK2 measures up to {_LARGEST_MV} mV.",
+                hint="give the board's supply in millivolts: ppk2?mv=3300",
+            )
         is_source, own_mv = device.state.mode is Mode.SOURCE, device.state.source_voltage_mv
         if not is_source and supply_mv is None:
             raise MeterError(

@@ -39,6 +39,7 @@ from boardprof.jobs.run.plan import (
     boards_of,
     split_target,
 )
+from boardprof.measure.connect import LONGEST_S
 from boardprof.results.stats.groups import GroupSummary, over_limits
 from boardprof.target.arguments.binding import RETURN
 from boardprof.target.arguments.signature import scalar_packer
@@ -126,7 +127,7 @@ class Benchmark:
         """
         boards = self.boards or base.boards
         if self.boards and "boards" in given:
-            own = (name for name in self.boards if name in base.boards)
+            own = (name for name in base.boards if _name_of(name) in map(_name_of, self.boards))
             boards = tuple(dict.fromkeys((*own, *others)))
             if not boards:
                 return None
@@ -166,6 +167,11 @@ class Benchmark:
                 raise
         return found
 
+    def unchecked(self, groups: Iterable[GroupSummary]) -> set[str]:
+        """Return the boards among a Report's groups on which its limits do not hold."""
+        boards = {each.board for each in groups if self._has(each)} if self.limits else set()
+        return {each for each in boards if not self.limits_on(each)}
+
     def _has(self, group: GroupSummary) -> bool:
         plan = self.plan_alone
         is_named = plan.function in (ALL, group.key.name)
@@ -199,9 +205,9 @@ class Benchmarks:
             [spec] = boards_of(replace(base, target=self.all[0].target, flash=False))
             base, given = replace(base, boards=(spec.name,)), {*given, "boards"}
         chosen = self.all if chosen is None else chosen
-        known = {name for each in chosen for name in each.boards}
+        known = {_name_of(name) for each in chosen for name in each.boards}
         is_free = "boards" not in given or not all(each.boards for each in chosen)
-        others = [] if is_free else [name for name in base.boards if name not in known]
+        others = [] if is_free else [name for name in base.boards if _name_of(name) not in known]
         if others and chosen:
             on_note(
                 f"the benchmarks do not name {', '.join(others)} in `boards`: they are measured "
@@ -396,7 +402,7 @@ def _how(table: TomlTable, on_error: OnError = _raised) -> tuple[dict[str, Any],
         **read(_FLAGS, lambda key: table.take(key, bool)),
         **read({"metrics": "metrics"}, lambda key: table.texts(key, None)),
         **read({"tolerance": "tolerance"}, tolerance),
-        **read({"timeout_s": "timeout_s"}, lambda key: table.positive(key, math.inf)),
+        **read({"timeout_s": "timeout_s"}, lambda key: table.positive(key, LONGEST_S)),
     }
     return settings, code
 

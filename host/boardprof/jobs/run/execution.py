@@ -357,6 +357,10 @@ def run_plans(
         for spec, setting in itertools.product(specs, settings):
             place = (spec.folder, setting.path, setting.code)
             groups.setdefault(place, (spec, []))[1].append(setting)
+    if len(names) > 1 and any(plan.energy is not None for plan in plans):
+        raise UsageError(
+            "--energy measures one board, but several boards were given.", hint="give one board"
+        )
     interrupted = False
     try:
         for spec, group in groups.values():

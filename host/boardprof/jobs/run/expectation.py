@@ -183,10 +183,8 @@ def _tolerance_hint(found: npt.NDArray[Any], tolerance: float) -> str | None:
 
 
 def _equal(found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float) -> npt.NDArray[Any]:
-    """Compare element by element: bits, or floats as `is_equal` does."""
+    """Compare element by element: bits, or floats as `difference.is_equal` does."""
     import numpy as np
-
-    from boardprof.results.comparison.difference import is_equal
 
     if found.dtype.kind == "V" and found.dtype.names:
         members = [_equal(found[name], wanted[name], 0.0) for name in found.dtype.names]
@@ -199,8 +197,12 @@ def _equal(found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float) 
     ]
     same = np.asarray((bits[0] == bits[1]).all(axis=-1))
     if found.dtype.kind == "f":  # the bits of equal ones may differ, such as those of NaNs
-        pairs = zip(wanted[~same].tolist(), found[~same].tolist(), strict=True)
-        same[~same] = [is_equal(*pair, tolerance) for pair in pairs]
+        finest = np.result_type(found.dtype, np.float64)
+        new, old = found[~same].astype(finest), wanted[~same].astype(finest)
+        with np.errstate(all="ignore"):
+            share = tolerance * np.abs(old)
+            near = (np.abs(new - old) <= share) & np.isfinite(share) | (new == old)
+        same[~same] = np.isnan(new) & np.isnan(old) | (near if tolerance else False)
     return same
 
 

@@ -207,10 +207,6 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
             "-p connects to one board, but several boards were given.",
             hint="give one board with -p",
         )
-    if plan.energy is not None and len(specs) > 1:
-        raise UsageError(
-            "--energy measures one board, but several boards were given.", hint="give one board"
-        )
     if plan.image is not None:
         _check_image(plan, specs)
     if (

@@ -325,10 +325,15 @@ def over_limits(
             )
 
 
-def with_limits(report: Report, over: Iterable[tuple[GroupSummary, str]]) -> Report:
-    """Return a Report that says what is above a limit: in its configuration and its findings."""
+def with_limits(
+    report: Report, over: Iterable[tuple[GroupSummary, str]], unchecked: Sequence[str] = ()
+) -> Report:
+    """Return a Report that says what is above a limit: in its configuration and its findings.
+
+    ``unchecked`` are the boards on which no limit was checked.
+    """
     texts = [*over]
-    if not texts:
+    if not texts and not unchecked:
         return report
     record = report.record or NO_RECORD
     measurements = [*record.measurements]
@@ -340,7 +345,9 @@ def with_limits(report: Report, over: Iterable[tuple[GroupSummary, str]]) -> Rep
             if own == place and key.flags in ("", each.flags):
                 found = Finding(f"{LIMIT} {group.metric}", text)
                 measurements[i] = replace(each, findings=(*each.findings, found))
-    line = {"ABOVE ITS LIMIT": "; ".join(text for _, text in texts)}
+    line = {"ABOVE ITS LIMIT": "; ".join(text for _, text in texts)} if texts else {}
+    if unchecked:
+        line["limits"] = f"not checked on {', '.join(unchecked)}, which the benchmarks do not name"
     return Report(
         report.calls,
         report.device_metrics,

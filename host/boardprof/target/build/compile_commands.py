@@ -25,6 +25,7 @@ from boardprof.base.errors import UsageError
 _NAME = "compile_commands.json"
 _BUILD_FOLDER = re.compile(r"\.?build|_build|cmake-|out\b|obj|target\b", re.IGNORECASE)
 _MOST_LEVELS = 6
+_DEEPEST = 8  # response files within each other
 """How many folders above a source may have the file, or a build folder with it."""
 
 _FOLDERS = ("-isystem", "-idirafter", "-iquote", "-I")
@@ -213,14 +214,26 @@ def _read(database: Path, _changed_ns: int) -> dict[Path, dict[str, Any]]:
 
 def _words(entry: dict[str, Any]) -> list[str]:
     """Return the words of an entry's command; empty if it cannot be split."""
-    words: list[str] = []
     try:
-        for word in entry.get("arguments") or shlex.split(str(entry.get("command", ""))):
-            response = Path(entry["directory"], word[1:]) if word.startswith("@") else None
-            if response is not None and response.is_file():  # GCC manual, 3.2, @file
-                words += shlex.split(response.read_text(encoding="utf-8"))
-            else:
-                words.append(word)
-    except (OSError, ValueError):
+        words = entry.get("arguments") or shlex.split(str(entry.get("command", "")))
+    except ValueError:
         return []
-    return words
+    return _with_responses(words, Path(entry["directory"]))
+
+
+def _with_responses(words: Sequence[str], folder: Path, depth: int = 0) -> list[str]:
+    """Return words with those of response files, which may name others (GCC manual, 3.2, @file)."""
+    found: list[str] = []
+    for word in words:
+        file = folder / word[1:]
+        if not word.startswith("@") or not file.is_file():
+            found.append(word)
+            continue
+        try:
+            within = shlex.split(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{file}, which {_NAME} names, cannot be read: {error}.") from error
+        if depth >= _DEEPEST:
+            raise UsageError(f"{file} names itself, or too many other files.")
+        found += _with_responses(within, folder, depth + 1)
+    return found

@@ -229,7 +229,11 @@ def metric_names(spec: BoardSpec) -> list[str]:
     return [*by_clock, *have, *spec.derived]
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+_MOST_BASES = 4
+"""Descriptions below one board."""
+
+
+def _parsed(path: Path, depth: int = 0) -> dict[str, Any]:
     """Return the content of a description, over that of its ``base`` in the folder of boards."""
     try:
         content = parsed(read_short_text(path), path)
@@ -239,9 +243,18 @@ def _parsed(path: Path) -> dict[str, Any]:
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from error
-    base = TomlTable(content, path).take("base", str, None)
+    table = TomlTable(content, path)
+    base = table.take("base", str, None)
     content.pop("base", None)
-    return content if base is None else _over(_parsed(boards_dir() / base), content)
+    if base is None:
+        return content
+    folder = boards_dir().resolve()
+    file = (folder / base).resolve()
+    if not (file.is_relative_to(folder) and file.is_file()):
+        raise table.error("base", f"{base} is not in {folder}")
+    if depth >= _MOST_BASES:
+        raise table.error("base", f"{base} names itself, or too many others")
+    return _over(_parsed(file, depth + 1), content)
 
 
 def _over(base: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:

@@ -346,7 +346,8 @@ class _Request:
                 over += each.over(groups)
             except UsageError as error:
                 wrong.append(error)
-        return with_limits(report, over), [text for _, text in over], wrong
+        unchecked = sorted({board for each in limited for board in each.unchecked(groups)})
+        return with_limits(report, over, unchecked), [text for _, text in over], wrong
 
     def is_chosen(self, plan: Plan) -> bool:
         """Tell whether a plan is measured; others are only in the firmware."""

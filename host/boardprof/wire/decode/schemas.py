@@ -13,7 +13,7 @@ import importlib.util
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from boardprof.base.errors import LayoutMismatchError, UsageError
 from boardprof.base.packages import entries, load_plugins
@@ -23,10 +23,6 @@ from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
 from boardprof_protocol.trace import PASSES
-
-if TYPE_CHECKING:
-    from boardprof.wire.decode.samples import Layouts
-
 
 _SCHEMA_FILE = "schema.py"
 
