@@ -160,8 +160,8 @@ def test_warnings_and_what_is_missing_stand_between_the_answer_and_what_is_folde
         "two runs, the rank test cannot give a p below 0.33. 1 more like it. Take at least 10: "
         "--repeat 10.",
         "- ⚠️ `fir` on `m`, `Duration (us)`: the samples vary by 47.1 % of their mean: other "
-        "programs use this machine. 1 more like it. Stop other programs, or take more samples, "
-        "such as --repeat 100.",
+        "programs use this machine, or the calls do not do the same work. 1 more like it. Stop "
+        "other programs, or take more samples, such as --repeat 100.",
         "",
     ]
 

@@ -26,6 +26,7 @@ from boardprof.base.progress import show_progress, waiting
 from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
+from boardprof.measure.board.line import check_startable
 from boardprof.measure.connect import connect_by, guard_calls, open_firmware
 from boardprof.measure.energy import open_meter
 from boardprof.measure.meter import Meter
@@ -86,6 +87,8 @@ def results(
         _check_probe(plan)
         with _meter(plan):  # is it there?
             pass
+    if plans[0].connection.port is None:
+        check_startable(spec, plans[0].connection)  # before anything is built
     if firmware is None:
         firmware = firmware_of(spec, plans[0], listener, plans[1:])
     left: list[tuple[Plan, str]] | None = None

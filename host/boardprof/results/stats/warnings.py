@@ -298,7 +298,8 @@ def _noisy(group: GroupSummary) -> _Doubts:
     cv = statistics.stdev(rest) / mean if mean and len(rest) > 1 else None
     if _is_large(cv) and modes_of(group) is None:
         yield (
-            f"the samples vary by {100 * cv:.3g} % of their mean: other programs use this machine.",
+            f"the samples vary by {100 * cv:.3g} % of their mean: other programs use this machine, "
+            "or the calls do not do the same work.",
             _HINT_IF_BUSY,
         )
 
