@@ -403,6 +403,11 @@ static void decode(bp_insn_t *insn, const struct qemu_plugin_insn *from) {
     uint8_t code[4] = {0};
     size_t length = qemu_plugin_insn_size(from);
     copy_code(from, code, length < sizeof code ? length : sizeof code);
+    /* A first half from 0xe800 has a second one (ARMv7-M ARM, A5.1). Where QEMU 7.2 looks whether
+     * the next instruction crosses a page, it adds that one's half to the size. */
+    if (bp_isa == BP_ARM && code[1] < 0xe8) {
+        length = 2;
+    }
     uint32_t low = code[0] | (uint32_t)code[1] << 8, high = code[2] | (uint32_t)code[3] << 8;
     memset(insn, 0, sizeof(*insn));
     insn->address = qemu_plugin_insn_vaddr(from);

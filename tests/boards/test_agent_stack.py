@@ -61,6 +61,9 @@ SAVED = 18
 SAVED_TO_SAMPLE = 15
 """Those that the naked bp_avr_compare pushes."""
 
+RARE, UNUSUAL = "bp_trace_rare", "bp_trace_unusual"
+"""They call each other once: what was rare about a record is not any more the second time."""
+
 WITHOUT_FRAME = 48
 """More than any of libgcc's functions in assembly needs, whose frames are not described."""
 
@@ -124,7 +127,8 @@ class Calls:
         if self.machine == "EM_AVR" and base in ("bp_guard_enter", "bp_avr_compare"):
             return SAVED if base == "bp_guard_enter" else SAVED_TO_SAMPLE
         frame = self._frames.get(name, WITHOUT_FRAME if name.startswith("__") else 0)
-        return max(frame, self._extern.get(base, 0))
+        own = max(frame, self._extern.get(base, 0))
+        return own + self._own(UNUSUAL) if name == RARE else own
 
     def _callees(self, name: str) -> set[str]:
         if name.startswith("bp_thunk_of_"):
@@ -135,7 +139,10 @@ class Calls:
         rule = self._indirect.get(name.partition(".")[0])
         if rule is None and calls_through_pointer(self.machine, code):
             assert name.startswith(self._leaves), f"{name} calls through a pointer"
-        return called | {n for n in self._code for each in rule or () if fnmatch.fnmatch(n, each)}
+        called |= {n for n in self._code for each in rule or () if fnmatch.fnmatch(n, each)}
+        if name == RARE and UNUSUAL in called:
+            called = called - {UNUSUAL} | self._callees(UNUSUAL) - {RARE}
+        return called
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if spec_of(n).build.arch != "posix"])

@@ -98,6 +98,10 @@ COMMANDS: dict[str, list[str]] = {
     ],
     "check": ["check NAME"],
     "hotspots": ["hotspots -b DIR/linux DIR/plus.c:two", "hotspots -b qemu-rv32 DIR/odd.c:two"],
+    "tune": [
+        "tune -b DIR/linux DIR/plus.c:two --param N=1,2 --trials 2 --minimise flash --sampler grid",
+        "tune -b DIR/linux DIR/odd.c:two --param N=1,2 --trials 2 --minimise flash --sampler grid",
+    ],
     "show": [
         "show REPORT --hotspots",
         "show REPORT --configuration",
@@ -125,12 +129,6 @@ COMMANDS: dict[str, list[str]] = {
     "trace": ["trace -b DIR/linux DIR/plus.c:two", "trace -p PORT -b linux --time 100ms"],
     "top": ["top -p PORT -b linux --count 1 --interval 100ms", "top -p NAMELESS --count 1"],
     "dump": ["dump -p PORT -b linux", "dump -p NAMELESS"],
-    "tune": [
-        "tune -b DIR/linux DIR/plus.c:two --param N=1,2 --trials 2 --minimise flash --sampler grid",
-        "tune -b DIR/linux DIR/odd.c:two --param N=1,2 --trials 2 --minimise flash --sampler grid",
-    ],
-    "fleet": ["fleet run DIR/missing.toml", "fleet run DIR/jobs.toml", "fleet status"],
-    "worker": ["worker DIR/scheduler -b linux", "worker tls://127.0.0.1:1 -b NAME"],
     "boards": ["boards"],
     "devices": ["devices PORT", "devices NAMELESS", "devices BUSY"],
     "info": ["info -p PORT -b linux", "info -p NAMELESS", "info -p NAMELESS -b linux --json"],
@@ -143,6 +141,8 @@ COMMANDS: dict[str, list[str]] = {
     "glue": ["glue -b linux DIR/odd.o DIR/glue.o -o DIR/table.c"],
     "runtime": ["runtime path"],
     "new": ["new board NAME DIR", "new collector NAME DIR/linux"],
+    "fleet": ["fleet run DIR/missing.toml", "fleet run DIR/jobs.toml", "fleet status"],
+    "worker": ["worker DIR/scheduler -b linux", "worker tls://127.0.0.1:1 -b NAME"],
     "completion": ["completion bash"],
 }
 

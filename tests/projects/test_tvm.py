@@ -16,7 +16,7 @@ import pytest
 import boardprof
 import boardprof.compat.tvm
 from boardprof.base.errors import UsageError
-from boardprof.compat.tvm.lowering import c_file, c_name, c_names, plain_functions
+from boardprof.compat.tvm.c_source import c_file, c_name, c_names, plain_functions
 from tests.support import ROOT
 
 GENERATED = (Path(__file__).parent / "fixtures" / "tvm" / "generated.c.txt").read_text()

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 import tvm
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.compat.tvm.lowering import c_name, check_type, host_library, static_shape, to_c
+from boardprof.compat.tvm.c_source import c_name
+from boardprof.compat.tvm.lowering import check_type, host_library, static_shape, to_c
 from boardprof.compat.tvm_profiler import Program
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import build

@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 import tvm
 from boardprof.base.errors import UsageError
+from boardprof.compat.tvm.c_source import c_file
 from boardprof.compat.tvm.lowering import (
     C_TARGET,
     FUNCTION,
     c_arguments,
-    c_file,
     c_functions,
     host_library,
     in_order,

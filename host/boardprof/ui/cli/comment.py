@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,8 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, Request, build_opener
-
-import click
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.printable import bounded
@@ -43,25 +40,9 @@ _PAGE: Final = 100
 _MOST_PAGES: Final = 100
 _MOST_BYTES: Final = 32 << 20  # of an answer
 
-comment_option = click.option(
-    "--comment",
-    metavar="NAME",
-    help="In a job of GitHub Actions or GitLab CI, write the comparison as a comment of the pull "
-    "request. A later job with the same NAME updates it.",
-)
-
 
 class _NotWrittenError(Exception):
     """There is nothing to comment on, as in a job of a branch."""
-
-
-def check_comment(name: str | None) -> None:
-    """Check the name before anything is measured."""
-    if name is not None and (not re.fullmatch(r"\w[\w .-]{0,99}", name) or "--" in name):
-        raise UsageError(
-            f"{name!r} is not a name for --comment: letters, digits, blanks and ._- only.",
-            hint="--comment cost",
-        )
 
 
 def write_comment(comparison: Comparison, name: str) -> list[BoardprofError]:

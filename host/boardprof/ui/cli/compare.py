@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,6 @@ import click
 from click.core import ParameterSource
 
 from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
-from boardprof.ui.cli.comment import check_comment, comment_option, write_comment
 from boardprof.ui.cli.exit_codes import UNTESTABLE
 from boardprof.ui.cli.options import (
     STDOUT,
@@ -171,6 +171,33 @@ def printed_export(exports: Sequence[Export], *others: str | None) -> Export | N
     return printed[0] if printed else None
 
 
+comment_option = click.option(
+    "--comment",
+    metavar="NAME",
+    help="In a job of GitHub Actions or GitLab CI, write the comparison as a comment of the pull "
+    "request. A later job with the same NAME updates it.",
+)
+
+
+def check_comment(name: str | None) -> None:
+    """Check the name before anything is measured."""
+    if name is not None and (not re.fullmatch(r"\w[\w .-]{0,99}", name) or "--" in name):
+        raise UsageError(
+            f"{name!r} is not a name for --comment: letters, digits, blanks and ._- only.",
+            hint="--comment cost",
+        )
+
+
+def write_comment(comparison: Comparison, name: str | None) -> list[BoardprofError]:
+    """Write the comment if one is wanted; see `comment.write_comment`."""
+    if name is None:
+        return []
+    # Imported here, because urllib's parsers of mail take a tenth of a run to import.
+    from boardprof.ui.cli.comment import write_comment
+
+    return write_comment(comparison, name)
+
+
 @click.command(short_help="Compare two runs: what got better or worse; a gate for CI.")
 @click.argument("before", default="last~1", shell_complete=complete_run)
 @click.argument("after", nargs=-1, metavar="[AFTER]...", shell_complete=complete_run)
@@ -230,7 +257,7 @@ def compare(
         echo_page(comparison_page(comparison, changed_only=changed))
     else:
         echo_data(text, nl=False)
-    failures = [] if comment is None else write_comment(comparison, comment)
+    failures = write_comment(comparison, comment)
     for failure in failures:
         echo_error(f"error: {failure}")
     gate.check(comparison)

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import BoardprofError, UsageError
-from boardprof.ui.cli.comment import check_comment, comment_option, write_comment
 from boardprof.ui.cli.compare import (
     Against,
     against_options,
+    check_comment,
+    comment_option,
     comparison_text,
     parse_against,
     printed_export,
+    write_comment,
     write_comparison,
 )
 from boardprof.ui.cli.exit_codes import INTERRUPTED
