@@ -90,6 +90,13 @@ def traps():
 """
 
 
+@pytest.fixture(autouse=True)
+def signals_are_not_ignored() -> None:
+    """Children inherit what is ignored, and a function on `native` may have ignored it here."""
+    for each in (signal.SIGSEGV, signal.SIGTRAP):
+        signal.signal(each, signal.SIG_DFL)
+
+
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("guest") / "guest.c"
