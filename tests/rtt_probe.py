@@ -221,6 +221,7 @@ class RttProbe:
             raise
         self.stub.ask(then_go=True)
         self._server = socket.create_server(("127.0.0.1", 0))
+        self._server.settimeout(_ANSWER_S)
         self.port = f"rtt://127.0.0.1:{self._server.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, name="RTT server", daemon=True)
         self._thread.start()

@@ -18,6 +18,9 @@ from boardprof.base.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path  # `boardprof --version` needs no files
 
+LONGEST_S = 1e6
+"""Largest time limit of a call, seconds."""
+
 AUTO = "auto"
 """The port of the only board that is found."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from boardprof.base.connection import AUTO, Connection, port_url
+from boardprof.base.connection import AUTO, LONGEST_S, Connection, port_url
 from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
 from boardprof.base.processes import commands_behind, port_holders
 from boardprof.base.progress import activity
@@ -64,8 +64,6 @@ _WALL_S = 30.0
 _HELLO_TIMEOUT_S = 10.0
 
 _ASK_S = 2.0
-LONGEST_S = 1e6
-"""Upper limit of timeouts, in seconds; some system calls do not accept longer ones."""
 
 _DEFAULT = Connection()
 

@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from boardprof.base.connection import LONGEST_S
 from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
 from boardprof.base.settings import BENCHMARK, BENCHMARKS, SettingsFile
 from boardprof.base.toml_table import TomlTable
@@ -39,7 +40,6 @@ from boardprof.jobs.run.plan import (
     boards_of,
     split_target,
 )
-from boardprof.measure.connect import LONGEST_S
 from boardprof.results.stats.groups import GroupSummary, over_limits
 from boardprof.target.arguments.binding import RETURN
 from boardprof.target.arguments.signature import scalar_packer

@@ -57,7 +57,8 @@ def write_comment(comparison: Comparison, name: str) -> list[BoardprofError]:
         return [error]
     except (LookupError, TypeError, AttributeError, ValueError, OSError) as error:
         text = f"the job or an answer is not as documented: {error!r}"
-        return [UsageError(f"The comment was not written: {text}.")]
+        hint = "does a proxy or a login page answer at the address of the service?"
+        return [UsageError(f"The comment was not written: {text}.", hint=hint)]
     else:
         echo_written("Comment", name)
     return []
@@ -135,9 +136,11 @@ class _PullRequest:
         raise UsageError(
             f"The comment was not written: {method} {self.api}{path} "
             f"{f'was answered with {status}' if status else 'failed'}: {told}",
-            hint={401: "a new token: this one is wrong or expired", 403: self.right}.get(
-                status, f"run the job again if {self.service} was not available; else {self.right}"
-            ),
+            hint={
+                401: "a new token: this one is wrong or expired",
+                403: self.right,
+                404: self.right,
+            }.get(status, f"run the job again if {self.service} was not available"),
         )
 
     def _sent(self, method: str, path: str, body: Mapping[str, str] | None) -> tuple[int, bytes]:

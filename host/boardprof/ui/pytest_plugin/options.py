@@ -16,15 +16,13 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from boardprof.base.connection import Connection
+from boardprof.base.connection import LONGEST_S, Connection
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.settings import find_settings, set_project_name, settings_of
 
 N = TypeVar("N", int, float)
 
 _WAIT_S = 600.0
-_LONGEST_S = 1e6
-"""Largest timeout of a board."""
 
 
 @dataclass(frozen=True)
@@ -215,9 +213,9 @@ def _baseline(config: pytest.Config) -> tuple[str | Path | None, Path | None]:
 def _timeout_s(name: str, given: Any) -> float | None:
     """Return the longest time of a call, in seconds. None if it is not set."""
     seconds = _number(name, given, float)
-    if seconds is not None and not 0 < seconds <= _LONGEST_S:
+    if seconds is not None and not 0 < seconds <= LONGEST_S:
         raise pytest.UsageError(
-            f"{name} is {given}; it must be above 0 and at most {_LONGEST_S:,.0f} seconds"
+            f"{name} is {given}; it must be above 0 and at most {LONGEST_S:,.0f} seconds"
         )
     return seconds
 
