@@ -84,7 +84,7 @@ def _records(numbers: range) -> Iterator[StoredRun]:
         when = time.gmtime(1735689600 + day * 86400 + minute * 60)
         yield StoredRun(
             time=time.strftime("%Y-%m-%dT%H:%M:%SZ", when),
-            name=f"release-{number}" if number % 1000 == 0 else None,
+            name=f"release-{number}" if number % 7000 == 0 else None,
             command=f"boardprof run -b board-{number % 5} f.c:function-{number % 40}",
             project=f"git.lab/project-{number % 7}",
             commit=git.commit,
@@ -143,7 +143,7 @@ def _cpu_s() -> float:
 COMMANDS = {
     "history": ("history",),
     "history_function": ("history", "--function", "function-7"),
-    "compare": ("compare", "release-1000", "release-2000"),
+    "compare": ("compare", "release-7000", "release-14000"),
     "compare_branch": ("compare", "branch:main~4", "branch:main"),
 }
 
@@ -164,6 +164,7 @@ def measure(runs: int) -> dict[str, float]:
         server.execute("bench", "ANALYZE")
         history = History(url)
         assert history.count() == runs, "runs were lost"
+        Path(folder, "boardprof.toml").write_text('project = "git.lab/project-0"\n')
         for name, words in COMMANDS.items():
             took_s, used_s = _command_s(url, Path(folder), *words)
             found |= {f"{name}_s": took_s, f"{name}_cpu_s": used_s}

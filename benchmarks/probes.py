@@ -48,8 +48,8 @@ records SysTick, which takes longer to read than a counter."""
 BUDGETS = {
     "event_u32_rv32": 36,
     "event_u32_m4": 32,
-    "event_u32_worst_rv32": 45,
-    "event_u32_worst_m4": 45,
+    "event_u32_worst_rv32": 73,  # late, with the whole clock, as the ring begins again
+    "event_u32_worst_m4": 82,
     "disabled_rv32": 5,
     "disabled_m4": 5,
     "range_statistics_rv32": 46,

@@ -35,7 +35,7 @@ ROOMS = {
 EQUIVALENT = {  # identity: why no test can notice the mutant
     "arguments.argument_text:read_argument:compare:0": "a lone quote is a text either way",
     "arguments.signature:scalar_packer:integer:3": "the range is empty either way",
-    "board.image:<module>:integer:3": "no frame has 4097 bytes: they are multiples of 8",
+    "board.image:<module>:integer:2": "no frame has 4097 bytes: they are multiples of 8",
     "bp_agent.c:bp_progress:plus:0": "exactly 11 bytes are needed, and there are",
     "bp_call.c:bp_ret_joined:lt:0": "the next value or the CRC overwrites the further NUL",
     "bp_channel.c:bp_data_due:lt:0": "the smaller one of two equal values",

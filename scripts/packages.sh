@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing, or prints their list and stops.
 # usage: PYTHON=... scripts/packages.sh demo|check|test, in the checkout's folder
-# LINUX_GUEST=0 in the environment leaves out the kernels that linux-arm64 and linux-armhf boot in QEMU.
+# LINUX_GUEST=0 in the environment leaves out the kernels that linux-arm64, linux-armhf and linux-riscv64 boot in QEMU.
 set -eu
 
 MISSING=7 # exit code: something must be installed first
@@ -28,7 +28,11 @@ picolibc-riscv64-unknown-elf:picolibc
 $aarch64:aarch64-linux-gnu-gcc
 $aarch64cxx:aarch64-linux-gnu-g++
 gcc-arm-linux-gnueabihf:arm-linux-gnueabihf-gcc
+g++-arm-linux-gnueabihf:arm-linux-gnueabihf-g++
+libc6-dev-armhf-cross:stdio.h-armhf
 gcc-riscv64-linux-gnu:riscv64-linux-gnu-gcc
+g++-riscv64-linux-gnu:riscv64-linux-gnu-g++
+libc6-dev-riscv64-cross:stdio.h-riscv64
 picolibc-aarch64-linux-gnu:picolibc-aarch64
 gcc-avr:avr-gcc
 avr-libc:avr/io.h
@@ -60,9 +64,12 @@ spin:spin
 valgrind:callgrind_annotate"
 
 # apt knows the release in the names; before apt has any lists, apt-get takes the pattern.
-kernels=$(for arch in arm64 armhf; do
-    found=$(apt-cache pkgnames debian-installer- 2>/dev/null |
-        grep -x "debian-installer-[0-9]*-netboot-$arch" | sort -V | tail -n 1)
+installers=$(apt-cache pkgnames debian-installer- 2>/dev/null || :)
+kernels=$(for arch in arm64 armhf riscv64; do
+    found=$(echo "$installers" | grep -x "debian-installer-[0-9]*-netboot-$arch" | sort -V | tail -n 1)
+    if [ "$arch" = riscv64 ] && [ -z "$found" ]; then # Debian 12 has none; without lists, apt cannot tell
+        if [ -n "$installers" ] || grep -q '^VERSION_ID="12"' /etc/os-release; then continue; fi
+    fi
     echo "${found:-debian-installer-*-netboot-$arch}:linux-$arch"
 done)
 [ "${LINUX_GUEST:-1}" = 0 ] || test="$test
@@ -88,6 +95,8 @@ works() {
     case $1 in
     ensurepip) "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ;;
     stdio.h | libelf.h | simavr/sim_avr.h) links "$1" gcc ;;
+    stdio.h-armhf) links stdio.h arm-linux-gnueabihf-gcc ;;
+    stdio.h-riscv64) links stdio.h riscv64-linux-gnu-gcc ;;
     cstddef) # freestanding C++ is enough
         echo '#include <cstddef>' | arm-none-eabi-g++ -x c++ -S -o /dev/null - 2>/dev/null ;;
     newlib) links string.h arm-none-eabi-gcc --specs=nosys.specs ;;
@@ -101,7 +110,7 @@ works() {
     initdb) # Debian keeps it off PATH
         command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ;;
     sshd) command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] ;; # /usr/sbin may not be on PATH
-    linux-arm64 | linux-armhf) # their kernels: linux and vmlinuz
+    linux-arm64 | linux-armhf | linux-riscv64) # their kernels: linux and vmlinuz
         ls /usr/lib/debian-installer/images/*/"${1#linux-}"/text/debian-installer/"${1#linux-}"/*linu[xz] \
             >/dev/null 2>&1 ;;
     *) command -v "$1" >/dev/null ;;
@@ -164,7 +173,7 @@ mkdir -p build
 : >"$LOG"
 echo "Installing Debian packages: $(packages "$lacking") (log: $LOG) ..."
 case $lacking in
-*-netboot-*) echo "Two are large: Linux for linux-arm64 (127 MB) and linux-armhf (33 MB). LINUX_GUEST=0 leaves them out." ;;
+*-netboot-*) echo "Some are large: Linux for linux-arm64 (127 MB), linux-armhf (33 MB) and linux-riscv64 (52 MB). LINUX_GUEST=0 leaves them out." ;;
 esac
 # shellcheck disable=SC2046 # the packages are words
 if ! { apt update || :; apt install --no-install-recommends $(packages "$lacking"); }; then

@@ -117,6 +117,7 @@ void test_end(void);
 void test_shared(void);
 void test_shared_too(void);
 void test_alloc(uint32_t block, uint32_t bytes);
+void test_task(uint64_t task);
 void bp_heap_taken(const void *block, size_t bytes, size_t held, const void *caller);
 void bp_heap_given(const void *block, size_t held);
 void bp_heap_replaced(const void *old, size_t old_held, const void *block, size_t bytes,

@@ -64,16 +64,19 @@ class GdbStub:
     def ask(self, *commands: str, then_go: bool = False) -> list[bytes]:
         """Stop the core if it runs, and return its answers to commands; let it go afterwards.
 
-        QEMU's stub wants its last answer confirmed before it looks at what stops the core.
+        QEMU's stub must have all of its answers confirmed before the core runs: it takes the next
+        byte for a confirmation, or for what stops the core.
         """
-        sent = b"+\x03" if self._runs else b""
-        sent += b"".join(map(_packet, commands))
-        self._line.sendall(sent + (_packet("c") if then_go else b""))
         if self._runs:
+            self._line.sendall(b"\x03")
             stopped = self._reply()
             assert stopped.startswith(b"T"), stopped
+        self._line.sendall(b"".join(map(_packet, commands)))
+        replies = [self._reply() for _ in commands]
+        if then_go:
+            self._line.sendall(b"+" + _packet("c"))
         self._runs = then_go
-        return [self._reply() for _ in commands]
+        return replies
 
     def read(self, address: int, size: int) -> bytes:
         """Return memory; the core stands still afterwards."""
@@ -249,10 +252,15 @@ class RttProbe:
             self.stub.reset()
 
     def rings(self) -> tuple[Ring, Ring]:
-        """Return the rings to the host and to the board; the core stands still afterwards."""
+        """Return the rings to the host and to the board; the core stands still afterwards.
+
+        After a reset, start-up code clears the block, its identifier first. A probe that then used
+        what is left would write to address 0, which is code of some boards.
+        """
         assert self.block is not None
-        found = self.stub.read(self.block + _HEAD, 2 * _RING.size)
-        up, down = found[: _RING.size], found[_RING.size :]
+        found = self.stub.read(self.block, _HEAD + 2 * _RING.size)
+        rings = found[_HEAD:] if found.startswith(_ID) else bytes(2 * _RING.size)
+        up, down = rings[: _RING.size], rings[_RING.size :]
         first = self.block + _HEAD
         return Ring(first, up), Ring(first + _RING.size, down)
 
@@ -261,9 +269,9 @@ class RttProbe:
         while not self._ends:
             waiting = [self._server, *self._hosts]
             readable, _, _ = select.select(waiting, [], [], pause_s)
-            for line in readable:
-                self._take(line)
-            with self.lock:
+            with self.lock:  # a reset forgets what was taken before
+                for line in readable:
+                    self._take(line)
                 moved = self._find() if self.block is None else self._move()
             pause_s = _SOON_S if moved or readable else min(2 * pause_s, _LATE_S)
 

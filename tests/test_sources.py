@@ -90,12 +90,14 @@ def test_tvms_compiler_is_used_in_one_room_that_nothing_needs() -> None:
 
 
 MIGRATIONS = ours("results.history.postgres.migrations")
-SERVER = {"alembic", "psycopg", "sqlalchemy"}
+SERVER = {"alembic", "psycopg"}
+STUDY = "boardprof.jobs.tune.search"  # optuna keeps a study with SQLAlchemy, in a file
 
 
 def test_the_packages_of_postgresql_are_used_in_one_room_that_is_imported_by_its_name() -> None:
     room = ours("results.history.postgres")
     assert {module for module in MODULES if third_party(module) & SERVER} <= room
+    assert {module for module in MODULES if "sqlalchemy" in third_party(module)} <= {STUDY, *room}
     assert {module for module in MODULES if imports(module) & room} <= room
 
 

@@ -14,6 +14,7 @@ static const char bp_linux_faults_name[] BP_ROM = "faults";
 static const char bp_page_faults_name[] BP_ROM = "page-faults";
 static const char bp_page_faults_source[] BP_ROM = "perf_event_open";
 static const char bp_user_faults_source[] BP_ROM = "perf_event_open, user mode only";
+static const char bp_refused_source[] BP_ROM = "perf_event_open (see kernel.perf_event_paranoid)";
 
 static int bp_faults_fd = -1;
 static bool bp_faults_user_only;
@@ -79,6 +80,9 @@ static void bp_linux_faults_counter(bp_counter_t *out, uint8_t index) {
     out->source = bp_faults_user_only ? bp_user_faults_source : bp_page_faults_source;
     out->bits = 64;
     out->status = bp_faults_fd < 0 ? BP_COUNTER_REFUSED : BP_COUNTER_OK;
+    if (bp_faults_error == EACCES || bp_faults_error == EPERM) {
+        out->source = bp_refused_source;
+    }
     out->detail = bp_faults_error;
 }
 

@@ -75,6 +75,15 @@ void *BP_LIBC_NAME(sbrk)(ptrdiff_t change) {
     return heap + bp_libc_taken - change;
 }
 
+/* Some requests are refused without a call of sbrk(): those that are larger than any heap. */
+static inline uint32_t bp_libc_refusals(void) {
+    if (errno == ENOMEM) {
+        errno = 0;
+        bp_libc_refused++;
+    }
+    return bp_libc_refused;
+}
+
 #endif
 
 static void bp_libc_print(const char *text) {

@@ -90,13 +90,6 @@ typedef struct {
     uint64_t cost[BP_COLUMNS]; /* of what did not run */
 } bp_cut_t;
 
-typedef struct {
-    uint32_t parent;
-    uint64_t entry;    /* of its function */
-    uint32_t function; /* in `totals` */
-    uint64_t calls;
-} bp_node_t;
-
 /* What a function and all that it called cost, recursion counted once. */
 typedef struct {
     uint64_t entry;
@@ -104,6 +97,13 @@ typedef struct {
     uint64_t since[BP_COLUMNS + 1];
     uint64_t total[BP_COLUMNS + 1];
 } bp_total_t;
+
+typedef struct {
+    uint32_t parent;
+    uint64_t entry; /* of its function */
+    bp_total_t *total;
+    uint64_t calls;
+} bp_node_t;
 
 /* Calls from one place on one path to one function. */
 typedef struct {
@@ -119,6 +119,7 @@ typedef struct {
     uint32_t node;
     bp_edge_t *edge; /* NULL: the recorded call, or a handler */
     uint64_t return_to;
+    uint64_t stack;                  /* its pointer at the call, in a recursion; 0 if unknown */
     uint64_t before[BP_COLUMNS + 1]; /* totals when it was called */
     bool is_counted;                 /* in the total of its function: it is in no handler */
     bool tail;                       /* its caller is done, too, when it returns */
@@ -178,16 +179,13 @@ struct bp_recorder {
     bool recording;
     uint64_t generation;
     bp_block_t *block; /* the last one */
-    bp_table_t slots, edges, passes, exits;
-    bp_slot_t *slot; /* of the last block */
-    bp_pass_t *pass; /* and how it was entered, if costs are asked for */
-    uint64_t from;   /* the instruction that leads to the next block */
-    bp_cut_t *cuts;
-    size_t cut_count, cut_room;
+    bp_table_t slots, edges, passes, exits, cuts, totals;
+    bp_table_t children; /* nodes but the roots, by their parent and function */
+    bp_slot_t *slot;     /* of the last block */
+    bp_pass_t *pass;     /* and how it was entered, if costs are asked for */
+    uint64_t from;       /* the instruction that leads to the next block */
     bp_node_t *nodes;
     uint32_t node_count;
-    bp_total_t *totals;
-    size_t total_count;
     size_t handlers; /* that have not returned */
     bp_frame_t *frames;
     size_t depth, room;
@@ -236,6 +234,17 @@ static void empty_table(bp_table_t *t, bool free_items) {
     t->size = BP_TABLE_START;
     t->used = 0;
     t->place = must(calloc(t->size, sizeof(*t->place)));
+}
+
+/* Of a call. */
+static void empty_tables(bp_recorder_t *r) {
+    empty_table(&r->slots, true);
+    empty_table(&r->edges, true);
+    empty_table(&r->passes, true);
+    empty_table(&r->exits, true);
+    empty_table(&r->cuts, true);
+    empty_table(&r->totals, true);
+    empty_table(&r->children, false);
 }
 
 /* Make room for one more. */
@@ -554,23 +563,27 @@ static void count_next(bp_recorder_t *r, bp_block_t *block) {
     charge(r, exit->cost, 1);
 }
 
+static uint64_t cut_hash(const void *item) {
+    const bp_cut_t *c = item;
+    return mixed((uintptr_t)c->slot, (uintptr_t)c->pass, c->executed);
+}
+
+static bool same_cut(const void *item, const void *key) {
+    const bp_cut_t *a = item, *b = key;
+    return a->slot == b->slot && a->pass == b->pass && a->executed == b->executed;
+}
+
 /* A block was left after `executed` instructions, or, with `by` -1, it was not after all. */
 static void cut(bp_recorder_t *r, const bp_slot_t *slot, bp_pass_t *pass, uint32_t executed,
                 int by) {
     r->total[0] -= (uint64_t)((int64_t)(slot->block->count - executed) * by);
-    size_t i = 0;
-    while (i < r->cut_count && (r->cuts[i].slot != slot || r->cuts[i].pass != pass ||
-                                r->cuts[i].executed != executed)) {
-        i++;
-    }
-    if (i == r->cut_room) {
-        r->cut_room = r->cut_room * 2 + 64;
-        r->cuts = must(realloc(r->cuts, r->cut_room * sizeof(*r->cuts)));
-    }
-    bp_cut_t *c = &r->cuts[i];
-    if (i == r->cut_count) {
-        r->cut_count++;
-        *c = (bp_cut_t){.slot = slot, .pass = pass, .executed = executed};
+    bp_cut_t key = {.slot = slot, .pass = pass, .executed = executed};
+    void **place = place_of(&r->cuts, cut_hash(&key), same_cut, &key);
+    bp_cut_t *c = *place;
+    if (c == NULL) {
+        *place = c = must(malloc(sizeof(*c)));
+        *c = key;
+        grow_table(&r->cuts, cut_hash);
         if (pass != NULL) {
             char text[BP_LINE];
             if (executed != 0) {
@@ -606,24 +619,40 @@ static bool same_edge(const void *item, const void *key) {
     return a->caller == b->caller && a->site == b->site && a->entry == b->entry;
 }
 
-static uint32_t total_of(bp_recorder_t *r, uint64_t entry) {
-    size_t i = 0;
-    while (i < r->total_count && r->totals[i].entry != entry) {
-        i++;
-    }
-    if (i == r->total_count) {
-        if ((i & (i - 1)) == 0) { /* doubles at each power of two */
-            r->totals = must(realloc(r->totals, (i == 0 ? 1 : i * 2) * sizeof(*r->totals)));
-        }
-        r->totals[r->total_count++] = (bp_total_t){.entry = entry};
-    }
-    return (uint32_t)i;
+static uint64_t total_hash(const void *item) {
+    return mixed(((const bp_total_t *)item)->entry, 0, 0);
 }
 
-static uint32_t add_node(bp_recorder_t *r, uint32_t parent, uint64_t entry) {
-    uint32_t function = total_of(r, entry);
-    r->nodes[r->node_count] = (bp_node_t){.parent = parent, .entry = entry, .function = function};
-    return r->node_count++;
+static bool same_total(const void *item, const void *key) {
+    return ((const bp_total_t *)item)->entry == ((const bp_total_t *)key)->entry;
+}
+
+static bp_total_t *total_of(bp_recorder_t *r, uint64_t entry) {
+    bp_total_t key = {.entry = entry};
+    void **place = place_of(&r->totals, total_hash(&key), same_total, &key);
+    bp_total_t *total = *place;
+    if (total == NULL) {
+        *place = total = must(malloc(sizeof(*total)));
+        *total = key;
+        grow_table(&r->totals, total_hash);
+    }
+    return total;
+}
+
+static uint64_t node_hash(const void *item) {
+    const bp_node_t *n = item;
+    return mixed(n->parent, n->entry, 0);
+}
+
+static bool same_node(const void *item, const void *key) {
+    const bp_node_t *a = item, *b = key;
+    return a->parent == b->parent && a->entry == b->entry;
+}
+
+static bp_node_t *add_node(bp_recorder_t *r, uint32_t parent, uint64_t entry) {
+    bp_node_t *node = &r->nodes[r->node_count++];
+    *node = (bp_node_t){.parent = parent, .entry = entry, .total = total_of(r, entry)};
+    return node;
 }
 
 /* The node of a function below a node: one on the path to it, a child, or a new child. */
@@ -633,13 +662,17 @@ static uint32_t node_of(bp_recorder_t *r, uint32_t parent, uint64_t entry) {
             return n;
         }
     }
-    for (uint32_t n = BP_OTHER + 1; n < r->node_count; n++) { /* for a new edge alone */
-        if (r->nodes[n].parent == parent && r->nodes[n].entry == entry) {
-            return n;
+    bp_node_t key = {.parent = parent, .entry = entry};
+    void **place = place_of(&r->children, node_hash(&key), same_node, &key);
+    bp_node_t *node = *place;
+    if (node == NULL) {
+        if (parent == BP_OTHER || r->node_count >= r->path_limit) {
+            return rest_of(r, parent);
         }
+        *place = node = add_node(r, parent, entry);
+        grow_table(&r->children, node_hash);
     }
-    bool is_full = parent == BP_OTHER || r->node_count >= r->path_limit;
-    return is_full ? rest_of(r, parent) : add_node(r, parent, entry);
+    return (uint32_t)(node - r->nodes);
 }
 
 static bp_edge_t *find_edge(bp_recorder_t *r, uint32_t caller, uint64_t site, uint64_t entry) {
@@ -690,10 +723,13 @@ static bp_frame_t *push(bp_recorder_t *r, uint32_t node, bp_edge_t *edge) {
     for (size_t i = 0; i <= r->columns; i++) {
         f->before[i] = r->total[i] - r->aside[i];
     }
-    bp_total_t *t = &r->totals[r->nodes[node].function];
+    bp_total_t *t = r->nodes[node].total;
     f->is_counted = r->handlers == 0;
+    f->stack = 0;
     if (f->is_counted && t->active++ == 0) {
         memcpy(t->since, f->before, (r->columns + 1) * sizeof t->since[0]);
+    } else if (r->core.stack != NULL) {
+        f->stack = r->core.stack();
     }
     arrived(r);
     return f;
@@ -701,7 +737,7 @@ static bp_frame_t *push(bp_recorder_t *r, uint32_t node, bp_edge_t *edge) {
 
 /* Take what a frame has cost. */
 static void settle(bp_recorder_t *r, const bp_frame_t *f) {
-    bp_total_t *t = &r->totals[r->nodes[f->node].function];
+    bp_total_t *t = r->nodes[f->node].total;
     bool is_last = f->is_counted && --t->active == 0;
     r->handlers -= f->is_handler;
     for (size_t i = 0; i <= r->columns; i++) {
@@ -771,6 +807,13 @@ static void return_from(bp_recorder_t *r, size_t d) {
     pop_to(r, d);
 }
 
+/* Whether a frame is still there: the stack pointer was higher at its call, or, where a call
+ * pushes, before it. */
+static bool is_still_there(const bp_recorder_t *r, const bp_frame_t *f) {
+    uint64_t pushed = r->core.pushed == BP_PUSHED_ELSEWHERE ? 0 : (uint64_t)r->core.pushed;
+    return f->stack == 0 || f->stack + pushed > r->core.stack();
+}
+
 /* A return, longjmp, a tail call by a pointer, or a jump table. */
 static void go_indirect(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
                         const bp_block_t *block) {
@@ -792,7 +835,7 @@ static void go_indirect(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *las
     }
     uint64_t entry = entry_of(r, block);
     for (size_t d = top; to != entry; d--) {
-        if (is_of(r, &r->frames[d], entry)) {
+        if (is_of(r, &r->frames[d], entry) && is_still_there(r, &r->frames[d])) {
             pop_to(r, d + 1); /* longjmp */
             return;
         }
@@ -997,10 +1040,12 @@ static void write_nodes(const bp_recorder_t *r, FILE *file) {
         fprintf(file, "path %" PRIu32 " %" PRId64 " %" PRIx64 " %" PRIu64 "\n", i, parent, n->entry,
                 n->calls);
     }
-    for (size_t i = 0; i < r->total_count; i++) {
-        const bp_total_t *t = &r->totals[i];
-        fprintf(file, "function %" PRIx64 " %" PRIu64, t->entry, t->total[0]);
-        write_costs(r, file, t->total + 1);
+    for (size_t i = 0; i < r->totals.size; i++) {
+        const bp_total_t *t = r->totals.place[i];
+        if (t != NULL) {
+            fprintf(file, "function %" PRIx64 " %" PRIu64, t->entry, t->total[0]);
+            write_costs(r, file, t->total + 1);
+        }
     }
     for (size_t i = 0; i < r->edges.size; i++) {
         const bp_edge_t *e = r->edges.place[i];
@@ -1027,8 +1072,11 @@ static void write_passes(const bp_recorder_t *r, FILE *file) {
         fprintf(file, "left %" PRIu32 " %" PRIu64 " %" PRIx64 " %s\n", e->slot->node, e->times,
                 e->slot->block->insn[e->at].address, address_text(text, to));
     }
-    for (size_t i = 0; i < r->cut_count; i++) {
-        const bp_cut_t *c = &r->cuts[i];
+    for (size_t i = 0; i < r->cuts.size; i++) {
+        const bp_cut_t *c = r->cuts.place[i];
+        if (c == NULL) {
+            continue;
+        }
         c->pass->times -= (uint64_t)c->count;
         if (c->count != 0 && c->executed != 0) {
             fprintf(file, "pass %" PRIu32 " %" PRId64 " %s\n", c->slot->node, c->count,
@@ -1057,12 +1105,12 @@ static void write_counts(const bp_recorder_t *r, FILE *file) {
         }
         write_costs(r, file, s->cost);
     }
-    for (size_t i = 0; i < r->cut_count; i++) {
-        const bp_cut_t *c = &r->cuts[i];
-        const bp_block_t *b = c->slot->block;
-        if (c->count == 0) {
+    for (size_t i = 0; i < r->cuts.size; i++) {
+        const bp_cut_t *c = r->cuts.place[i];
+        if (c == NULL || c->count == 0) {
             continue;
         }
+        const bp_block_t *b = c->slot->block;
         uint64_t from = c->executed == 0 ? b->insn[0].address : after(&b->insn[c->executed - 1]);
         fprintf(file, "not %" PRIu32 " %" PRId64 " %" PRIx64 " ", c->slot->node, c->count, from);
         for (uint32_t k = c->executed; k < b->count; k++) {
@@ -1123,19 +1171,14 @@ static void begin(bp_recorder_t *r, const bp_block_t *block) {
     r->generation++;
     r->vector_count = r->planned_vectors;
     r->node_count = 0;
-    r->total_count = 0;
     r->handlers = 0;
-    r->cut_count = 0;
     r->depth = 0;
     r->too_deep = false;
     r->is_unsure = false;
     r->stack_begin = r->core.stack != NULL ? r->core.stack() : 0;
     memset(r->total, 0, sizeof r->total);
     memset(r->aside, 0, sizeof r->aside);
-    empty_table(&r->slots, true);
-    empty_table(&r->edges, true);
-    empty_table(&r->passes, true);
-    empty_table(&r->exits, true);
+    empty_tables(r);
     r->pass = NULL;
     r->from = BP_UNKNOWN;
     (void)add_node(r, BP_NO_NODE, entry_of(r, block));
@@ -1386,15 +1429,15 @@ void bp_recorder_close(bp_recorder_t *r) {
         end(r, "incomplete ended");
     }
     empty_table(&r->blocks, true);
-    empty_table(&r->slots, true);
-    empty_table(&r->edges, true);
-    empty_table(&r->passes, true);
-    empty_table(&r->exits, true);
+    empty_tables(r);
     free(r->blocks.place);
     free(r->slots.place);
     free(r->edges.place);
     free(r->passes.place);
     free(r->exits.place);
+    free(r->cuts.place);
+    free(r->totals.place);
+    free(r->children.place);
     for (size_t i = 0; i < r->columns; i++) {
         free(r->names[i]);
     }
@@ -1409,9 +1452,7 @@ void bp_recorder_close(bp_recorder_t *r) {
     free(r->functions);
     free(r->ranges);
     free(r->nodes);
-    free(r->totals);
     free(r->frames);
-    free(r->cuts);
     free(r->record);
     free(r);
 }

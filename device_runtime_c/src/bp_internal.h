@@ -296,6 +296,8 @@ bp_packed_t bp_clock;
 
 #if BP_CFG_INTERRUPTS
 bp_packed_t bp_interrupts;
+/* Note which interrupts are enabled, right before a measured window. */
+void bp_see_interrupts(void);
 #endif
 
 #if BP_CFG_SAMPLING

@@ -25,6 +25,15 @@ __attribute__((weak)) uint32_t bp_port_enabled_interrupts(void) {
     return 0;
 }
 
+static uint32_t bp_most_enabled; /* when windows began, since the host has asked */
+
+void bp_see_interrupts(void) {
+    uint32_t enabled = bp_port_enabled_interrupts();
+    if (enabled > bp_most_enabled) {
+        bp_most_enabled = enabled;
+    }
+}
+
 /* [] -> [flags, timer_us, longest_us, skips, bound_ns, enabled] */
 int bp_interrupts(bp_call_t *call) {
     if (bp_arg_end(call) != 0) {
@@ -46,7 +55,9 @@ int bp_interrupts(bp_call_t *call) {
     bp_ret_uint(call, 0);
 #endif
     bp_ret_uint(call, port.bound_ns);
-    bp_ret_uint(call, bp_port_enabled_interrupts());
+    bp_see_interrupts(); /* a function may have left some */
+    bp_ret_uint(call, bp_most_enabled);
+    bp_most_enabled = 0;
     return call->err;
 }
 

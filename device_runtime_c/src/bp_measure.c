@@ -221,6 +221,7 @@ static void bp_round(void *context) {
         target->setup();
     }
 #if BP_CFG_INTERRUPTS
+    bp_see_interrupts();
     uintptr_t before = r->masked ? bp_port_mask() : 0;
 #endif
     bp_window(r->measured ? r->active : &none, r->state, target, r->slots,

@@ -130,11 +130,11 @@ BP_PAINTS static void bp_call_painted(bp_painted_t *p) {
         *(volatile bp_paint_t *)at = BP_PAINT;
     }
     p->target->thunk(p->target->fn, p->slots);
-    p->hit = bp_port_stack_hit();
     uintptr_t lowest = bottom;
     while (lowest != sp && *(const volatile bp_paint_t *)lowest == BP_PAINT) {
         lowest += WORD;
     }
+    p->hit = bp_port_stack_hit(); /* also during the search, which takes a while */
     p->bottom = bottom;
     p->lowest = lowest;
 }

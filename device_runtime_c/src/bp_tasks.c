@@ -84,7 +84,7 @@ void bp_trace_task(void) {
     const void *task = bp_task_running;
     /* With several cores it is not known which one runs it. */
     if (task != NULL && BP_CFG_TRACE_CORES == 1) {
-        bp_trace_value(BP_TRACE_TASK, (uint32_t)(uintptr_t)task);
+        bp_trace_address(BP_TRACE_TASK, (uintptr_t)task);
     }
     bp_arch_unlock(before);
 }
@@ -122,7 +122,7 @@ int bp_trace_tasks(bp_call_t *call) {
         length++;
     }
     bp_ret_array(call, 4);
-    bp_ret_uint(call, (uint32_t)(uintptr_t)seen.task);
+    bp_ret_u64(call, (uintptr_t)seen.task);
     bp_ret_bytes(call, seen.name, length);
     if (seen.bytes != 0) {
         bp_ret_uint(call, (uint32_t)seen.bytes);

@@ -326,8 +326,12 @@ BP_INLINE void bp_trace_put_late(bp_trace_ring_t *ring, uint32_t *at, bp_trace_t
     BP_PUBLISH();
     ring->at = at + 2 + words;
     bp_arch_unlock(before);
+    /* No instructions: without them the compiler joins the end of one copy, or of both, to that of
+     * another path, by a jump that takes time. */
     if (words > 1) {
-        __asm__ volatile("/* two words */"); /* no instruction; the other copy has none */
+        __asm__ volatile("/* two words */");
+    } else {
+        __asm__ volatile("/* one word */");
     }
 }
 
@@ -428,24 +432,55 @@ static void bp_trace_more(uintptr_t id, uint32_t value) {
 #endif
 
 /* The address in the image's file: where that is loaded is not known to the host. */
-static inline uint32_t bp_trace_caller(const void *caller) {
+static inline uintptr_t bp_trace_caller(const void *caller) {
 #ifdef BP_ARCH_IMAGE_BEGIN
     uintptr_t place = (uintptr_t)caller - BP_ARCH_IMAGE_BEGIN;
-    return place < BP_ARCH_IMAGE_END - BP_ARCH_IMAGE_BEGIN ? (uint32_t)place : 0;
+    return place < BP_ARCH_IMAGE_END - BP_ARCH_IMAGE_BEGIN ? place : 0;
 #else
-    return (uint32_t)(uintptr_t)caller;
+    return (uintptr_t)caller;
 #endif
 }
 
-/* Three records, which no interrupt takes apart. */
+#if UINTPTR_MAX > UINT32_MAX
+/* HIGH has the upper half, unless that is 0. If HIGH is dropped, so is the lower half, which alone
+ * would be another address. If only the lower half is dropped, the next one has a HIGH in any case,
+ * since it would get this one. */
+static void bp_trace_whole(uintptr_t id, uintptr_t value) {
+    static bool is_open[BP_CFG_TRACE_CORES];
+    bp_trace_ring_t *ring = BP_RING;
+    bool *open = &is_open[ring - bp_trace_ring];
+    uint32_t dropped = ring->dropped;
+    if (value >> 32 != 0 || *open) {
+        *open = true;
+        bp_trace_more(BP_TRACE_HIGH, (uint32_t)(value >> 32));
+        if (ring->dropped != dropped) { /* one event, which is counted now */
+            return;
+        }
+    }
+    bp_trace_more(id, (uint32_t)value);
+    *open = *open && ring->dropped != dropped;
+}
+
+void bp_trace_address(uintptr_t id, uintptr_t address) {
+    uintptr_t before;
+    if (bp_trace_lock(&before, 1)) {
+        bp_trace_whole(id, address);
+        bp_arch_unlock(before);
+    }
+}
+#else
+#define bp_trace_whole(id, value) bp_trace_more(id, (uint32_t)(value))
+#endif
+
+/* Records that no interrupt takes apart. */
 void bp_trace_alloc(const void *block, size_t size, const void *caller) {
     uintptr_t before;
     if (!bp_trace_lock(&before, 3)) {
         return;
     }
-    bp_trace_more(BP_TRACE_ALLOC, (uint32_t)(uintptr_t)block);
-    bp_trace_more(BP_TRACE_SIZE, (uint32_t)size);
-    bp_trace_more(BP_TRACE_CALLER, bp_trace_caller(caller));
+    bp_trace_whole(BP_TRACE_ALLOC, (uintptr_t)block);
+    bp_trace_whole(BP_TRACE_SIZE, size);
+    bp_trace_whole(BP_TRACE_CALLER, bp_trace_caller(caller));
     bp_arch_unlock(before);
 }
 
@@ -485,9 +520,9 @@ static void bp_live_take(bool records, const void *block, size_t bytes, size_t h
         BP_LIVE_ADD(bp_live_bytes, held);
     }
     if (records) {
-        bp_trace_more(BP_TRACE_ALLOC, (uint32_t)(uintptr_t)block);
-        bp_trace_more(BP_TRACE_SIZE, (uint32_t)bytes);
-        bp_trace_more(BP_TRACE_CALLER, bp_trace_caller(caller));
+        bp_trace_whole(BP_TRACE_ALLOC, (uintptr_t)block);
+        bp_trace_whole(BP_TRACE_SIZE, bytes);
+        bp_trace_whole(BP_TRACE_CALLER, bp_trace_caller(caller));
     }
 }
 
@@ -495,8 +530,8 @@ static void bp_live_give(bool records, const void *block, size_t held) {
     BP_LIVE_ADD(bp_live_blocks, UINT32_MAX);
     BP_LIVE_ADD(bp_live_bytes, (size_t)0 - held);
     if (records) {
-        bp_trace_more(BP_TRACE_FREE, (uint32_t)(uintptr_t)block);
-        bp_trace_more(BP_TRACE_SIZE, (uint32_t)held);
+        bp_trace_whole(BP_TRACE_FREE, (uintptr_t)block);
+        bp_trace_whole(BP_TRACE_SIZE, held);
     }
 }
 
@@ -534,7 +569,7 @@ void bp_trace_switch(uint32_t off, uint32_t on) {
 #if BP_CFG_TRACE_HEAP
     if ((on & (uint32_t)BP_TRACE_EVENTS) != 0) {
         bp_trace_more(BP_TRACE_LIVE, bp_live_blocks);
-        bp_trace_more(BP_TRACE_SIZE, (uint32_t)bp_live_bytes);
+        bp_trace_whole(BP_TRACE_SIZE, bp_live_bytes);
     }
 #endif
     bp_arch_unlock(before);

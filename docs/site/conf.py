@@ -79,7 +79,7 @@ _PUBLIC = ["boardprof", "errors", "fleet", "flops", "itt", "metrics", "profiling
 _GIVEN = """
     memory:Memory connect:Firmware passing:Block dtypes:Dtypes board_link:Window channels:Stream
     clock:ClockFit calls:Calls calls:Column row_origins:GroupKey groups:GroupSummary
-    groups:LeftOut summary:Summary warnings:Warning_ ranks:Change comparison:Comparison
+    groups:LeftOut summary:Summary warnings:Warning_ summary:Change comparison:Comparison
     comparison:Difference comparison:Unjudged rule:Rule rule:Usual results:EventList
     table:EventAverages events:FunctionEvent board_activity:MemoryChange
     events:FunctionEventAvg profiler:Profiler profiler:Measured record:Record

@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from boardprof.results.probes.run import read_run
     from boardprof.results.report.report import Report
     from boardprof.results.stats.groups import left_out, summaries
-    from boardprof.results.stats.ranks import change_points
-    from boardprof.results.stats.summary import summarize
+    from boardprof.results.stats.summary import change_points, summarize
     from boardprof.results.stats.warnings import warnings
     from boardprof.show.comparison_files import comparison_json as comparison_json
     from boardprof.show.comparison_files import comparison_junit as comparison_junit
@@ -156,7 +155,7 @@ _MODULES = {
     "Report": "results.report.report",
     "Transport": "wire.transport.base",
     "build": "measure.connect",
-    "change_points": "results.stats.ranks",
+    "change_points": "results.stats.summary",
     "compare": "results.history.run_comparison",
     "connect": "measure.connect",
     "exporter_names": "show.exporters",

@@ -202,6 +202,7 @@ class TraceId(IntEnum):
     LONG = 11
     WRAPPED = 12
     LIVE = 13
+    HIGH = 14
 
 
 class TraceFlag(IntFlag):

@@ -32,13 +32,7 @@ def spec_of(name: str) -> BoardSpec:
     return board_spec(name)
 
 
-ONE_BOOT = {"linux-armhf"}
-"""Each start takes seven seconds of a processor, and all but the machine is that of linux-arm64. So
-only test_linux_guest.py has it, with one boot, and ``make faults``."""
-
-NAMES = sorted(
-    name for name in {*find_boards()} - ONE_BOOT if spec_of(name).launch.kind != "serial"
-)
+NAMES = sorted(name for name in find_boards() if spec_of(name).launch.kind != "serial")
 """Those that can be started here: they run in this process, in one of their own or in an emulator.
 """
 

@@ -220,10 +220,10 @@ def test_raw_cycles_equal_the_simulators_wherever_the_wrap_falls(
 ) -> None:
     """Before the window, at each cycle of its opening, within, and at each of its closing."""
     board, marks = watched
-    report = board.profile("at_the_wrap", warmup=0, repeat=600)
+    report = board.profile("at_the_wrap", warmup=0, repeat=1300)
     found = bodies(report)
     # The windows of whole runs hold others, and those of the calibration come first.
-    assert [b.stop - b.start + 65536 * b.wraps for b in found] == marks.windows()[-600:]
+    assert [b.stop - b.start + 65536 * b.wraps for b in found] == marks.windows()[-1300:]
     assert {(b.wraps, b.interrupts) for b in found} == {(0, 0), (1, 1), (1, 0), (0, 1)}
     # From then on the interrupt comes first, and the window opens behind it.
     assert {b.start for b in found} >= {*range(65536 - 250, 65536), 0}

@@ -15,7 +15,7 @@ import pytest
 
 from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof_protocol.codes import FrameKind
-from tests.boards.conftest import NAMES, ONE_BOOT, available, spec_of
+from tests.boards.conftest import NAMES, available, spec_of
 from tests.faults.boards import OVER_RTT, Target, target_of
 from tests.faults.cases import FAMILIES, STEPS, Family, thinned
 from tests.faults.events import EVENTS, event_outcomes
@@ -52,10 +52,10 @@ def faults_by_frame(outcomes: list[Outcome]) -> dict[str, int]:
 
 def test_the_whole_matrix_is_for_each_board_that_this_machine_can_start_and_reset() -> None:
     tried = {name for name in find_boards() if not why_left_out(board_spec(name))}
-    assert tried == {"linux", *ONE_BOOT, *WHOLE, *THIN}
+    assert tried == {"linux", *WHOLE, *THIN}
     left_out = {"arduino-mega", "arduino-uno", "rpi-pico"}  # simulators
     left_out |= {"ibex-rtl", "vexriscv-rtl", "cv32e40p-rtl"}
-    left_out |= {"esp32-c3", "nrf52840dk", "nucleo-f446re", "nucleo-h743zi", "linux-riscv64"}
+    left_out |= {"esp32-c3", "nrf52840dk", "nucleo-f446re", "nucleo-h743zi"}
     assert tried == {*find_boards()} - left_out
 
 

@@ -132,6 +132,20 @@ def test_longjmp_leads_back_to_the_function_that_called_setjmp(paths: Board) -> 
     assert calls["thrower longjmp"] == calls["setjmp"] == calls["after"] == 1
 
 
+def test_what_runs_after_a_longjmp_out_of_a_recursion_is_not_in_the_functions_it_left(
+    paths: Board,
+) -> None:
+    totals = []
+    for work in (1, 1000):
+        profile = paths.hotspots("rescued", 4, work)
+        check_sums(profile)
+        own = {each.name: each for each in profile.functions()}
+        assert (own["dive"].calls, own["climb"].calls) == (5, 5)
+        assert own["dive"].self > 3 * work
+        totals.append(own["climb"].total)
+    assert totals[0] == totals[1]
+
+
 def test_each_way_to_a_function_is_a_path_of_its_own(paths: Board) -> None:
     profile = paths.hotspots("many", 1)
     check_sums(profile)

@@ -49,16 +49,36 @@ void sorted(int32_t *a) { qsort(a, 2, sizeof(*a), by_value); }
 volatile uint32_t sink;
 OUT_OF_LINE static void leaf(void) { sink++; }
 void wild(void) { leaf(); leaf(); *(volatile uint32_t *)8 = 1; }
+
+void more(uint64_t n);
+void both(uint64_t n) { wait(n); more(n); }
+
+extern void (*const other_wait)(uint64_t);
+void by_pointer(uint64_t n) {
+    void (*volatile each)(uint64_t) = wait;
+    for (int i = 0; i < 2; i++, each = other_wait) each(n);
+}
+"""
+
+MORE = """\
+#include <stdint.h>
+__attribute__((noinline, noclone, noipa)) static void wait(uint64_t n) {
+    __asm__ volatile("1: nop\\n sub $1, %0\\n jnz 1b" : "+r"(n) : : "cc");
+}
+void more(uint64_t n) { wait(n); }
+void (*const other_wait)(uint64_t) = wait;
 """
 
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
     requires_tool("valgrind", "valgrind")
-    source = tmp_path_factory.mktemp("linux") / "calls.c"
-    source.write_text(CALLS)
+    folder = tmp_path_factory.mktemp("linux")
+    sources = [folder / "calls.c", folder / "more.c"]
+    for source, text in zip(sources, (CALLS, MORE), strict=True):
+        source.write_text(text)
     options = BuildOptions("-O1 -fno-optimize-sibling-calls")
-    with build(available("linux"), [source], options).open() as found:
+    with build(available("linux"), sources, options).open() as found:
         yield found
 
 
@@ -76,6 +96,18 @@ def test_a_loop_of_two_instructions_counts_two_a_round(board: Board) -> None:
     assert lines[7] == 4000
     assert [each.self for each in profile.lines()] != []
     assert sum(each.self for each in profile.lines()) == profile.sum()
+
+
+def test_static_functions_of_two_files_with_one_name_have_their_own_totals_and_calls(
+    board: Board,
+) -> None:
+    found = board.hotspots("both", 1000).functions()
+    waits = [each for each in found if each.name == "wait"]
+    assert sorted((w.self, w.total, w.calls) for w in waits) == [(2001, 2001, 1), (3001, 3001, 1)]
+    (more,) = (each for each in found if each.name == "more")
+    assert more.total - more.self == 3001
+    with pytest.raises(UsageError, match="Two functions named wait ran within one path of calls"):
+        board.hotspots("by_pointer", 1000)
 
 
 def test_recursion_is_one_path_with_all_its_calls(board: Board) -> None:

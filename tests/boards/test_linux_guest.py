@@ -163,17 +163,26 @@ def test_root_counts_the_kernel_too_and_user_mode_apart(guest: Board, perf: Slot
 def test_a_user_may_count_what_perf_event_paranoid_says_and_the_remedy_is_told(
     guest: Board, perf: Slots
 ) -> None:
+    faults = Slots(guest, "faults")
     found = {}
+    page_faults = {}
     for level in (3, 2, 1):
         assert guest.functions.become(ROOT) == 0
         assert guest.functions.set_paranoid(level) == 1
         assert guest.functions.become(USER) == 0
         (found[level],) = perf.select("instructions")
+        faults.init()
+        page_faults[level] = faults.described()[0]
     remedy = "sudo sysctl kernel.perf_event_paranoid=1, or run the agent with CAP_PERFMON"
     assert found[3].status is REFUSED
     assert found[3].reason == f"kernel.perf_event_paranoid is 3: {remedy}"
     assert (found[2].status, found[2].name) == (OK, "instructions:u")
     assert (found[1].status, found[1].name) == (OK, "instructions")
+    assert [page_faults[level][1:] for level in (3, 2, 1)] == [
+        ("perf_event_open (see kernel.perf_event_paranoid)", REFUSED),
+        ("perf_event_open, user mode only", OK),
+        ("perf_event_open", OK),
+    ]
 
 
 def test_doctor_reads_what_linux_tells_of_itself(guest: Board) -> None:
@@ -243,7 +252,8 @@ def test_an_image_of_an_agent_that_ends_at_once_is_an_error_with_what_linux_prin
     tmp_path: Path,
 ) -> None:
     image = tmp_path / "image"
-    image.write_bytes(build(available("linux-arm64"), [GUEST_C]).image.read_bytes()[:5000])
+    whole = build(available("linux-arm64"), [GUEST_C]).image.read_bytes()
+    image.write_bytes(whole[:5000] + b"bp.describe\0")
     with pytest.raises(BoardError, match="ended before the agent in it listened") as caught:
         connect(available("linux-arm64"), image=image)
     assert "Kernel panic" in str(caught.value)

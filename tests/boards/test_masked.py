@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import DeviceResetError, DeviceTimeoutError, UsageError
+from boardprof.base.errors import DeviceResetError, DeviceTimeoutError, LinkError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.compat.torch.profiler import profile
 from boardprof.compat.tvm_profiler.function import profile_function
@@ -248,8 +248,91 @@ def test_an_interrupt_above_basepri_is_never_masked(tmp_path: Path) -> None:
         assert usual_locked == 0
     assert [each.text for each in found if each.kind == "interrupts"] == [
         "race was measured while 1 interrupt source of the firmware was enabled: the time of those "
-        "above BP_CFG_BASEPRI that came is in its numbers"
+        "above BP_CFG_BASEPRI that came is in its numbers, and their stack in its stack"
     ]
+
+
+TIMER0 = """\
+#include <avr/interrupt.h>
+#include <avr/io.h>
+#include <stdint.h>
+volatile uint16_t milliseconds;
+ISR(TIMER0_COMPA_vect) { milliseconds++; }
+void count_milliseconds(void) {
+    TCCR0A = _BV(WGM01);
+    OCR0A = 249;
+    TCCR0B = _BV(CS01) | _BV(CS00);
+    TIMSK0 = _BV(OCIE0A);
+}
+void stop_counting(void) { TIMSK0 = 0; }
+uint8_t spins(uint16_t n) {
+    for (uint16_t i = 0; i < n; i++) __asm__ volatile("");
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["arduino-uno", "arduino-mega"])
+def test_an_interrupt_of_the_firmware_on_avr_is_told(name: str, tmp_path: Path) -> None:
+    source = tmp_path / "timer.c"
+    source.write_text(TIMER0)
+    with build(available(name), [source]).open() as board:
+
+        def interrupts() -> list[str]:
+            found = board.measure("spins", 1000, repeat=3).findings
+            return [each.text for each in found if each.kind == "interrupts"]
+
+        assert interrupts() == []
+        board.functions.count_milliseconds()
+        board.measure("spins", 1000, repeat=1, mask_interrupts=True)
+        board.functions.stop_counting()
+        assert interrupts() == []  # what the masked one has seen is not of this one
+        board.functions.count_milliseconds()
+        assert interrupts() == [
+            "spins was measured while 1 interrupt source of the firmware was enabled: the time of "
+            "interrupts that came is in its numbers, and their stack in its stack. "
+            "--mask-interrupts leaves their time out"
+        ]
+
+
+SYSTICK = """\
+#include <stdint.h>
+#define R(a) (*(volatile uint32_t *)(a))
+volatile uint32_t ticks;
+void SysTick_Handler(void) { ticks++; }
+void spins_setup(void) { R(0xE000E014) = 1999; R(0xE000E018) = 0; R(0xE000E010) = 7; }
+int spins_check(void) { R(0xE000E010) = 0; return 0; }
+void spins(uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) __asm__ volatile("");
+}
+"""
+
+
+def test_an_interrupt_that_is_on_from_set_up_to_check_is_told(tmp_path: Path) -> None:
+    source = tmp_path / "systick.c"
+    source.write_text(SYSTICK)
+    with build(available("qemu-cortex-m4"), [source]).open() as board:
+        found = board.measure("spins", 5000, repeat=3, warmup=0).findings
+    assert [each.text for each in found if each.kind == "interrupts"] == [
+        "spins was measured while 1 interrupt source of the firmware was enabled: the time of "
+        "interrupts that came is in its numbers, and their stack in its stack. "
+        "--mask-interrupts leaves their time out"
+    ]
+
+
+SET_UP_MASKS = """\
+void spins_setup(void) { __asm__ volatile("cpsid i"); }
+int spins_check(void) { __asm__ volatile("cpsie i"); return 0; }
+void spins(unsigned n) { for (unsigned i = 0; i < n; i++) __asm__ volatile(""); }
+"""
+
+
+def test_a_set_up_that_leaves_interrupts_masked_makes_a_number_doubtful(tmp_path: Path) -> None:
+    source = tmp_path / "spins.c"
+    source.write_text(SET_UP_MASKS)
+    with build(available("netduinoplus2"), [source]).open() as board:
+        found = board.measure("spins", 1000, repeat=1, warmup=0).findings
+    assert [(each.kind, each.spoils) for each in found] == [("masked", True)]
 
 
 @pytest.mark.parametrize("forgets", [False, True])
@@ -262,8 +345,9 @@ def test_a_watchdog_is_kicked_between_rounds_and_while_the_board_waits(
     spec = ticking("qemu-cortex-m3", tmp_path / "dog", "watchdog_port.c", changes)
     source = tmp_path / "spin.c"
     source.write_text(SPIN)
+    # On a loaded machine each frame may meet a reset.
     with (
-        pytest.raises(DeviceResetError) if forgets else nullcontext(),
+        pytest.raises((DeviceResetError, LinkError)) if forgets else nullcontext(),
         build(spec, [source]).open() as board,
     ):
         board.profile("spin", 65_000, repeat=40)  # of 130,000 instructions of 256 ns: 33 ms

@@ -179,9 +179,12 @@ def test_profile_function_has_perfs_own_events_counted_by_perf(board: Board) -> 
 
 def test_a_device_may_be_named_and_others_are_left_out(board: Board, papi: Slots) -> None:
     assert PAPIMetricCollector({"linux": ["perf::FAULTS"]}).metric_names(board) == ["perf::FAULTS"]
+    twice = {board: ["perf::FAULTS"], "linux": ["perf::FAULTS", "perf::MINOR-FAULTS"]}
+    assert PAPIMetricCollector(twice).metric_names(board) == ["perf::FAULTS", "perf::MINOR-FAULTS"]
     elsewhere = PAPIMetricCollector({"qemu-rv32": ["perf::FAULTS"]})
-    with pytest.warns(UserWarning, match="named for qemu-rv32, which is not profiled"):
+    with pytest.warns(UserWarning, match="named for qemu-rv32, which is not profiled") as warned:
         elsewhere.Init([board])
+    assert warned[0].filename == __file__  # the user's line
     assert elsewhere.Start(board) is None
 
 
@@ -198,6 +201,8 @@ def test_a_device_that_there_is_not_is_refused(board: Board) -> None:
         PAPIMetricCollector({5: ["perf::FAULTS"]})
     with pytest.raises(UsageError, match="'perf::FAULTS' is not a list of events"):
         PAPIMetricCollector({board: "perf::FAULTS"})
+    with pytest.raises(UsageError, match="metric_names: 5 is not a list of events"):
+        PAPIMetricCollector({board: 5})  # type: ignore[dict-item]
     with pytest.raises(UsageError, match="is not a dict of events by board"):
         PAPIMetricCollector(["perf::FAULTS"])  # type: ignore[arg-type]
 
@@ -255,7 +260,7 @@ def test_an_event_that_was_named_and_is_not_there_is_an_error(board: Board, papi
 
 
 def test_more_events_than_papi_counts_at_once_are_an_error(board: Board, papi: Slots) -> None:
-    collector = PAPIMetricCollector({board: ["perf::PAGE-FAULTS"] * 11})
+    collector = PAPIMetricCollector({board: [f"event{number}" for number in range(11)]})
     with pytest.raises(UsageError, match="11 events are more than the 10"):
         collector.Init([board])
 

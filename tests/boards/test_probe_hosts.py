@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 
 from boardprof.base.errors import DeviceResetError
+from boardprof.jobs.run import probe_run
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
 from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.results.probes.run import read_run
+from boardprof.ui.cli import main
 from boardprof_protocol.codes import TraceId
 from tests.boards.conftest import available
 from tests.cli.command import agent, boardprof, offspring
@@ -31,19 +33,21 @@ LONGEST_END_S = 8.0
 """The board answers at once, and its last events come without a pause."""
 
 
-Turns = Callable[[int], Path]
+Turns = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
 def turns(tmp_path_factory: pytest.TempPathFactory) -> Turns:
     """Return a function that builds turns.c for qemu-rv32; it resets itself after N turns."""
 
-    def of(reset_after: int) -> Path:
+    def of(reset_after: int, *, marked: bool = False) -> Path:
         spec = available("qemu-rv32")
         folder = tmp_path_factory.mktemp("turns") / "board"
         shutil.copytree(spec.folder, folder)
         code = (FIXTURES / "turns.c").read_text()
         changed = code.replace("RESET_AFTER 0u", f"RESET_AFTER {reset_after}u")
+        if marked:
+            changed = changed.replace("BP_RANGE_END(", "BP_MARK(marked); BP_RANGE_END(")
         (folder / "turns.c").write_text(changed)
         # Both fill up.
         small = {**spec.build.config, "trace": 8192, "trace_at": 0, "stream": 4096}
@@ -130,6 +134,21 @@ def test_firmware_goes_on_while_its_host_reads_slowly_or_nothing(
     assert took_s < LONGEST_END_S
 
 
+def test_what_a_late_record_takes_is_left_out_of_its_range_whatever_it_records(
+    turns: Turns,
+) -> None:
+    """A turn has five words and the ring 2,048, so each kind of record comes to its end."""
+    with connect("qemu-rv32", image=turns(0, marked=True)) as board, board.tracing() as recorder:
+        while recorder.progress[0] < 50_000:
+            recorder.read(0.2)
+        recording = recorder.stop()
+    [line] = recording.timelines().values()
+    late = set(line.events.number[line.events.late].tolist())
+    names = {each.text: each.number for each in recording.names.names}
+    assert late >= {names["turn"], names["number"], names["marked"], names["turn"] + 1}
+    assert set(line.ranges.net[1:].tolist()) == {0}
+
+
 def test_what_came_before_a_reset_is_kept_and_the_error_is_no_regression(
     turns: Turns, tmp_path: Path
 ) -> None:
@@ -145,6 +164,20 @@ def test_what_came_before_a_reset_is_kept_and_the_error_is_no_regression(
     assert len(line.ranges) > 100
     assert np.all(line.ranges.net[1:] == line.ranges.net[1])
     assert re.search(r"^turn\b.* in place ", boardprof("show", file).out, re.MULTILINE)
+
+
+def test_recording_ends_before_its_file_is_too_large_to_be_read(
+    turns: Turns,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "large.trace"
+    monkeypatch.setattr(probe_run, "MOST_RECORDED", 100_000)
+    image = ["--image", str(turns(0))]
+    assert main(["trace", "-b", "qemu-rv32", *image, "--time", "60s", "-o", str(file)]) == 8
+    assert "a larger file could not be read" in capsys.readouterr().err
+    assert 100_000 <= len(read_run(str(file)).content) < 1_000_000
 
 
 def record_until_it_fails(recorder: ProbeRecorder) -> None:

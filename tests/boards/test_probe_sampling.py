@@ -187,7 +187,7 @@ def test_no_openocd_is_told(board: Board) -> None:
 def test_a_port_that_is_not_the_tcl_server_is_told(
     board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("boardprof.measure.hotspots.debug_probe._ANSWER_S", 0.5)
+    monkeypatch.setattr("boardprof.measure.hotspots.sampled_call._ANSWER_S", 0.5)
     with openocd() as servers:
         error = refused(board, servers["telnet"])
     assert isinstance(error, BoardError)
@@ -237,7 +237,7 @@ def test_a_probe_at_another_board_is_told_by_its_memory(board: Board) -> None:
 def test_a_server_that_does_not_answer_is_given_up(
     board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("boardprof.measure.hotspots.debug_probe._ANSWER_S", 0.5)
+    monkeypatch.setattr("boardprof.measure.hotspots.sampled_call._ANSWER_S", 0.5)
     change = "proc read_memory args { sleep 3000 }"
     began_s = time.monotonic()
     with openocd(*core(board, [0]), change) as servers:

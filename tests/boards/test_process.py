@@ -11,17 +11,26 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.base.errors import DeviceFaultError
 from boardprof.measure.board.board import Board
 from tests.boards.conftest import available
 from tests.firmware import build
 
 SOURCE = """\
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <locale.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
+static char *const codes[] = {"CODE=7", 0};
 int goes_to_root(void) { return chdir("/"); }
 int is_at_root(void) {
     struct stat a, b;
@@ -48,6 +57,40 @@ int pins(void) {
     for (int cpu = CPU_SETSIZE - 1; CPU_COUNT(&one) > 1; cpu--) CPU_CLR(cpu, &one);
     return sched_setaffinity(0, sizeof one, &one);
 }
+static void handler(int number) { (void)number; }
+int ignores_faults(void) { signal(SIGSEGV, SIG_IGN); return signal(SIGBUS, handler) == SIG_ERR; }
+int traps(void) { return *(volatile int *)(uintptr_t)16; }
+int handles(void) { signal(SIGUSR1, handler); return signal(SIGCHLD, SIG_IGN) == SIG_ERR; }
+int is_handled(void) {
+    struct sigaction action;
+    sigaction(SIGUSR1, 0, &action);
+    return action.sa_handler == handler;
+}
+int becomes_true(void) { return execl("/bin/true", "true", (char *)0); }
+int becomes_false(void) { char *words[] = {"false", 0}; return execvp("false", words); }
+int child_becomes(void) {
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) _exit(execle("/bin/sh", "sh", "-c", "exit $CODE", (char *)0, codes));
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+}
+int closes_stdout(void) { return close(1); }
+int is_stdout_open(void) { return fcntl(1, F_GETFL) != -1; }
+int blocks_not(void) { return fcntl(0, F_SETFL, fcntl(0, F_GETFL) ^ O_NONBLOCK); }
+int flags(void) { return fcntl(0, F_GETFL); }
+int sets_locale(void) { return setlocale(LC_ALL, "C.UTF-8") == 0; }
+int is_locale(void) { return strcmp(setlocale(LC_TIME, 0), "C.UTF-8") == 0; }
+int sets_timer(void) {
+    struct itimerval timer = {{9, 0}, {9, 0}};
+    return setitimer(ITIMER_PROF, &timer, 0);
+}
+int has_timer(void) {
+    struct itimerval timer;
+    getitimer(ITIMER_PROF, &timer);
+    return timer.it_value.tv_sec != 0;
+}
+int sets_variable(void) { return setenv("BP_LEFT", "yes", 1); }
 int cpus(void) { cpu_set_t set; sched_getaffinity(0, sizeof set, &set); return CPU_COUNT(&set); }
 """
 
@@ -74,6 +117,11 @@ def board(
         ("sets_alarm", "is_its_alarm"),
         ("blocks", "is_blocked"),
         ("pins", "cpus"),
+        ("handles", "is_handled"),
+        ("closes_stdout", "is_stdout_open"),
+        ("blocks_not", "flags"),
+        ("sets_locale", "is_locale"),
+        ("sets_timer", "has_timer"),
     ],
 )
 def test_the_next_function_does_not_notice(board: Board, changes: str, tells: str) -> None:
@@ -81,6 +129,40 @@ def test_the_next_function_does_not_notice(board: Board, changes: str, tells: st
     before = functions[tells]()
     functions[changes]()
     assert functions[tells]() == before
+
+
+def test_a_fault_after_a_function_that_ignores_faults_is_still_caught(board: Board) -> None:
+    assert board.functions.ignores_faults() == 0
+    with pytest.raises(DeviceFaultError, match="bad address 0x10"):
+        board.functions.traps()
+
+
+@pytest.mark.parametrize("name", ["becomes_true", "becomes_false"])
+def test_a_function_cannot_put_another_program_in_the_process_s_place(
+    board: Board, name: str
+) -> None:
+    with pytest.raises(DeviceFaultError, match="abort"):
+        board.functions[name]()
+    assert board.functions.child_becomes() == 7
+
+
+def test_environment_variables_that_stay_changed_are_told(
+    board: Board, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if board.spec.name == "native":
+        assert board.functions.sets_variable() == 0
+        assert "changed environment variables, which stay so" in capfd.readouterr().err
+
+
+def test_the_hosts_handlers_are_as_before(board: Board) -> None:
+    def masks() -> list[str]:
+        status = Path("/proc/self/status").read_text()
+        return [line for line in status.splitlines() if line.startswith(("SigIgn", "SigCgt"))]
+
+    before = masks()
+    for name in ("ignores_faults", "handles"):
+        assert board.functions[name]() == 0
+    assert masks() == before
 
 
 def test_the_host_does_not_notice(board: Board) -> None:

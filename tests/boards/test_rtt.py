@@ -94,6 +94,16 @@ def test_a_board_whose_control_block_is_overwritten_repairs_it_and_goes_on(name:
             assert board.functions.sum_of([n, 10], 2) == n + 10
 
 
+def test_a_probe_leaves_alone_what_start_up_code_is_clearing() -> None:
+    with through_a_probe("qemu-cortex-m3", ARRAYS) as (board, probe):
+        with probe.lock:
+            assert probe.block is not None
+            probe.stub.write(probe.block, bytes(16 + 8 + 24 + 8))  # up to the address of a ring
+            assert [ring.is_active for ring in probe.rings()] == [False, False]
+            probe.stub.ask(then_go=True)
+        assert board.functions.sum_of([1, 10], 2) == 11
+
+
 def rings_after_a_moment(probe: RttProbe) -> list[tuple[int, int, int]]:
     probe.stub.ask(then_go=True)
     time.sleep(0.001)

@@ -128,6 +128,10 @@ def test_a_function_that_disturbs_a_measurement_has_the_right_number_or_none(
                 right = measured(board, twin[0], *twin[1])
                 assert_same(spec, measured(board, name, *arguments), right)
             nobody_noticed()
+        if spec.build.arch == "riscv":
+            (finding,) = measured(board, "restores_minstret", TURNS).findings
+            assert (finding.kind, finding.spoils) == ("counter", True)
+            nobody_noticed()
         for name in (*LEAVES.get(spec.build.arch, ()), "prints"):
             assert measured(board, name).result == 1
             nobody_noticed()
@@ -150,4 +154,8 @@ def test_a_function_that_uses_up_the_heap_is_told(spec: BoardSpec) -> None:
         if spec.build.libc_heap:  # of a fixed size
             refused = board.measure("leaks", size, repeat=3, warmup=3)
             assert (refused.findings[0].kind, refused.findings[0].spoils) == ("heap-refused", True)
+        if spec.build.arch != "avr":
+            (finding,) = measured(board, "asks_for_all").findings
+            assert (finding.kind, finding.spoils) == ("heap-refused", True)
+            assert finding.text.startswith("asks_for_all got no memory in 2 of 2 samples")
         assert_same(spec, measured(board, "witness"), first)

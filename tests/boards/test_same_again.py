@@ -67,3 +67,13 @@ def test_samples_that_follow_other_calls_are_not_compared() -> None:
         ("Stack (bytes)", "same"),
     ]
     assert [each.what for each in found.unjudged] == ["instructions of wander"]
+
+
+def test_checksums_tell_whether_the_first_and_the_last_call_gave_the_same() -> None:
+    with build(available("qemu-rv32"), [STATE]).open() as board:
+        measured = board.measure("so_far", warmup=2, repeat=3)
+        assert measured.result == 7  # the sixth call was the one for the stack
+        assert measured.output_crc32s == ("83dcefb7", "6abf4a82")  # of "1" and "7"
+        cold = board.measure("so_far", warmup=0, repeat=1, cold=True)
+        assert (cold.result, len({*cold.output_crc32s})) == (11, 2)
+        assert board.measure("so_far", warmup=0, repeat=1).output_crc32s == ()

@@ -22,6 +22,7 @@ from boardprof.measure.board.board import Board
 from boardprof.results.report.profile import FunctionCost, LineCost, Profile
 from boardprof.target.build.build_options import BuildOptions
 from tests.boards.conftest import available
+from tests.cli.command import boardprof
 from tests.firmware import build
 
 MIXED = Path(__file__).parent / "fixtures" / "sampling" / "mixed.c"
@@ -318,3 +319,25 @@ def test_numbers_out_of_range_are_refused(mixed: Board, wrong: dict[str, int], w
     ask: Callable[..., Profile] = mixed.hotspots
     with pytest.raises(UsageError, match=what):
         ask("mixed", sampled=True, **wrong)
+
+
+MASKED = """\
+unsigned quiet(unsigned n) {
+    unsigned s = 1;
+    __asm__ volatile("csrci mstatus, 8");
+    for (unsigned i = 0; i < n; i++) { s = s * 31 + i; __asm__ volatile("" :: "r"(s)); }
+    __asm__ volatile("csrsi mstatus, 8");
+    return s;
+}
+"""
+
+
+def test_shares_of_code_that_masks_the_timers_interrupt_are_called_wrong(tmp_path: Path) -> None:
+    (tmp_path / "masked.c").write_text(MASKED)
+    words = ("hotspots", "-b", "qemu-rv32", tmp_path / "masked.c:quiet", "n=20000", "--sampled")
+    done = boardprof(*words, "--samples", "20")
+    assert done.code == 0, done.err
+    assert (
+        "sampled by mtime, whose interrupt the code masks: what runs masked is hit by no sample, "
+        "so the shares may be wrong\n"
+    ) in done.out

@@ -106,6 +106,34 @@ def test_the_clocks_interrupt_is_in_no_call_though_it_comes_between_them(name: s
         assert {stack(board, "nothing_at_all")[0] for _ in range(200)} == {0}
 
 
+SPIN_C = """\
+unsigned long spins(unsigned long n) {
+    for (unsigned long i = 0; i < n; i++) { __asm__ volatile(""); }
+    return n;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        # 2^24 ticks at 168 MHz, 10.75 ticks an instruction: an exception each 1,560,700 of them.
+        ("netduinoplus2", range(490_000, 525_000, 1_000)),
+        # 256 wraps of TIMER1 are 2^24 cycles.
+        ("arduino-uno", range(1_674_000, 1_686_000, 1_500)),
+    ],
+)
+def test_the_stack_does_not_depend_on_when_the_clock_wraps(
+    name: str, numbers: range, tmp_path: Path
+) -> None:
+    """Some of these calls end right before a wrap, some have as many as a byte cannot count."""
+    (tmp_path / "spin.c").write_text(SPIN_C)
+    spec = available(name)
+    with connect(spec, image=build(spec, [tmp_path / "spin.c"]).image) as board:
+        (least,) = {stack(board, "spins", number)[0] for number in (1, 2, 3)}
+        assert {stack(board, "spins", number)[0] for number in numbers} == {least}
+
+
 def test_a_stack_overflow_is_caught_and_the_board_goes_on(stacked: Board) -> None:
     """Where the board says so; elsewhere it would be no test, but the end of the board."""
     if "stack-overflow" not in stacked.spec.guard.catches:

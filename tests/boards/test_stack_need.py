@@ -252,9 +252,117 @@ def test_a_pointer_may_reach_each_frame_of_the_image(name: str, tmp_path: Path) 
     assert size <= found.used <= size + 64
 
 
+MEASURED_TOO = """\
+volatile int zero;
+__attribute__((noinline)) int large(int x) {
+    char b[300];
+    __asm__ volatile("" :: "r"(b) : "memory");
+    return x + zero;
+}
+__attribute__((noinline)) int small(int x) { return x * zero; }
+int direct(int x) { return large(x) + 1; }
+static int (*const table[])(int) = {small, large};
+int by_table(int x) { return table[1 + zero](x) + 3; }
+"""
+
+
+@pytest.mark.parametrize("name", ["qemu-cortex-m3", "qemu-rv32", "qemu-cortex-a53", "ibex-rtl"])
+def test_a_pointer_may_reach_a_function_that_is_also_measured_and_called(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "table.c").write_text(MEASURED_TOO)
+    with build(available(name), [tmp_path / "table.c"]).open() as board:
+        found = board.measure("by_table", 1, repeat=1, warmup=0).stack
+    assert isinstance(found, str)
+    assert found.startswith("large, which by_table may call, reserves 3")
+
+
+JUMPED_TO = """\
+volatile int zero;
+__attribute__((noinline)) static int leaf(int x) {
+    char b[300];
+    __asm__ volatile("" :: "r"(b) : "memory");
+    return x + zero;
+}
+int tail(int x) {
+    zero = 0;
+    return leaf(x);
+}
+__attribute__((cold, noinline)) static int rare(int x) { return leaf(x) + leaf(x + zero); }
+int seldom(int x) {
+    if (x > 0) { zero = 0; x = rare(x) + 1; }
+    return x * 3;
+}
+"""
+
+
+@pytest.mark.parametrize("function", ["tail", "seldom"])
+@pytest.mark.parametrize("name", ["native", "linux", "arduino-uno", "arduino-mega"])
+def test_a_frame_that_a_jump_reaches_is_seen(name: str, function: str, tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text(JUMPED_TO)
+    with build(available(name), [tmp_path / "f.c"]).open() as board:
+        found = board.measure(function, 1, repeat=1, warmup=0).stack
+    assert isinstance(found, str)
+    assert found.startswith(f"leaf, which {function} may call, reserves ")
+
+
 def test_two_frames_that_do_not_fit_together_are_no_number(tmp_path: Path) -> None:
     """The upper one leaves a trace at its upper end, the lower one beyond what is checked."""
     (tmp_path / "f.c").write_text(WIDE)
     flags = "-O2 -fno-inline -DSIZE=200000 -DFIRST=small"
     (found,) = stacks("qemu-rv32", tmp_path / "f.c", flags, ("chain", 1))
     assert re.fullmatch(r"chain used all of the 262,\d\d\d bytes that are checked", str(found))
+
+
+# By hand: recur(3) has four frames of `rec`, and the last one's array is not written.
+LAST_FRAME = """\
+#define APART __attribute__((noinline, noclone))
+#define HOLD(p) __asm__ volatile("" :: "r"(p) : "memory")
+volatile int vs;
+APART int rec(int n) {
+    char b[1000];
+    HOLD(b);
+    return vs = n <= 0 ? vs : rec(n - 1) + 1;
+}
+int recur(int n) { vs = rec(n); return vs; }
+APART int wri(int n) {
+    volatile char b[1000];
+    for (int i = 0; i < 1000; i++) b[i] = (char)n;
+    if (n <= 0) return b[0];
+    vs = wri(n - 1);
+    return vs + b[1];
+}
+int written(int n) { vs = wri(n); return vs; }
+APART int few(int n) { volatile int k = n; return n <= 0 ? k : few(n - 1) + k; }
+int small(int n) { vs = few(n); return vs; }
+APART int odd(int n);
+APART int even(int n) { volatile int k = n; return n <= 0 ? k : odd(n - 1) + k; }
+APART int odd(int n) {
+    char b[1000];
+    HOLD(b);
+    return vs = n <= 0 ? vs : even(n - 1) + 1;
+}
+int mutual(int n) { vs = even(n); return vs; }
+APART int leaf(int n) { char b[1000]; HOLD(b); return vs + n; }
+APART int down(int n) { volatile int k = n; return n <= 0 ? leaf(n) + k : down(n - 1) + k; }
+int deepest(int n) { vs = down(n); return vs; }
+"""
+
+
+@pytest.mark.parametrize("name", ["native", "qemu-cortex-m3", "qemu-rv32"])
+def test_an_unwritten_frame_at_the_end_of_a_recursion_is_no_number(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "f.c").write_text(LAST_FRAME)
+    calls = [(each, 3) for each in ("recur", "mutual", "deepest", "written", "small")]
+    *unknown, written, small = stacks(name, tmp_path / "f.c", "-O2", *calls)
+    for told, function, callee in zip(
+        unknown, ("recur", "mutual", "deepest"), ("rec", "odd", "leaf"), strict=True
+    ):
+        assert re.match(f"{callee}, which {function} may call, reserves [1,0-9]+ bytes", str(told))
+        least = int(str(told).rpartition("at least ")[2].removesuffix(" bytes").replace(",", ""))
+        assert least < 4 * 1000
+    assert isinstance(written, Stack)
+    assert isinstance(small, Stack)
+    assert 4 * 1000 <= written.used <= 4 * 1040
+    assert small.used <= 4 * 40

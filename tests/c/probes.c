@@ -48,6 +48,10 @@ void test_alloc(uint32_t block, uint32_t bytes) {
     BP_FREE((void *)(uintptr_t)block);
 }
 
+void test_task(uint64_t task) {
+    BP_TASK_SWITCH((const void *)(uintptr_t)task);
+}
+
 /* Here, so that it has a number of a byte. */
 void test_number(uint32_t value) {
     BP_VALUE(number, value);

@@ -15,6 +15,7 @@ void test_end(void);
 void test_shared(void);
 void test_shared_too(void); /* in library.c: the same name in another file */
 void test_alloc(uint32_t block, uint32_t bytes);
+void test_task(uint64_t task);
 void test_number(uint32_t value);
 void test_names(void);
 void test_wide_mark(void);

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Outcome, boardprof
+from tests.support import git
 
 SOURCE = """\
 unsigned count(unsigned n) {
@@ -31,19 +32,25 @@ def show(history: dict[str, str], *words: str) -> str:
 
 
 def run(
-    history: dict[str, str], *words: str, step: int = 1, target: str = "count.c:count"
+    history: dict[str, str],
+    *words: str,
+    step: int = 1,
+    target: str = "count.c:count",
+    n: int = 100,
+    cwd: Path | None = None,
 ) -> Outcome:
-    folder = Path(history["BOARDPROF_HISTORY"]).parent
+    folder = cwd or Path(history["BOARDPROF_HISTORY"]).parent
     return boardprof(
-        *("run", target, "n=100", f"-DSTEP={step}", *words),
+        *("run", target, f"n={n}", f"-DSTEP={step}", *words),
         environment=history,
         folder=folder,
     )
 
 
 def test_a_run_says_what_a_call_costs_and_what_it_is_kept_as(history: dict[str, str]) -> None:
-    answer, *_, origin = run(history).out.splitlines()  # a busy machine may add a warning
-    assert answer.startswith("count(n=100) on native: ")
+    # Long enough for a busy machine, which may add a warning.
+    answer, *_, origin = run(history, n=20_000).out.splitlines()
+    assert answer.startswith("count(n=20000) on native: ")
     assert re.search(r": [\d.,]+ ± [\d.]+ us per call(;|$)", answer)
     assert re.match(
         r"Median ± half the interquartile range of 10 samples( \([^)]*us\))? after", origin
@@ -80,6 +87,37 @@ def test_a_function_of_that_name_in_another_file_is_not_compared_with(
     assert " since " not in first
     assert " since #2" in run(history, target="other.c:count").out
     assert " since #1" in run(history).out
+
+
+def test_a_file_of_that_name_in_another_folder_is_not_compared_with(
+    history: dict[str, str], tmp_path: Path
+) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "loop.c").write_text(SOURCE)
+    assert " since " not in run(history, target="a/loop.c:count").out
+    assert " since " not in run(history, target="b/loop.c:count").out
+    assert " since #1" in run(history, target="a/loop.c:count").out
+    assert " since #2" in run(history, target=f"{tmp_path}/b/loop.c:count").out
+
+
+def test_a_file_of_a_repository_is_the_same_in_each_folder_and_clone(
+    history: dict[str, str], tmp_path: Path
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, one / "src"):
+        folder.mkdir()
+        (folder / "loop.c").write_text(SOURCE)
+    git(one, "init", "-q")
+    git(one, "add", ".")
+    git(one, "commit", "-qm", "1")
+    git(tmp_path, "clone", "-q", "one", "other")
+
+    assert " since " not in run(history, target="loop.c:count", cwd=one).out
+    assert " since " not in run(history, target="loop.c:count", cwd=one / "src").out
+    assert " since #2" in run(history, target="src/loop.c:count", cwd=one).out
+    assert " since #1" in run(history, target="../loop.c:count", cwd=one / "src").out
+    assert " since #4" in run(history, target="loop.c:count", cwd=other).out
 
 
 def test_verbose_and_show_add_the_configuration(history: dict[str, str]) -> None:

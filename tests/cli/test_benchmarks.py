@@ -260,6 +260,26 @@ MISTAKES = [
         "qemu-rv31: There is no board 'qemu-rv31' here; did you",
     ),
     ('"qemu-rv64"]', '"qemu-rv6"]', 26, "fill: There is no board 'qemu-rv6'; did you mean"),
+    (
+        "{instructions = 20}",
+        "{cycles = 20}",
+        27,
+        "fill: qemu-rv32 does not support cycles: ",
+    ),
+    ("{instructions = 20}", "{insns = 20}", 27, "fill: qemu-rv32 has no metric 'insns'. Known: "),
+    (
+        'tags = ["slow", "memory"]',
+        'fail-if = ["instr>0"]',
+        28,
+        "fill: There is no metric 'instr' ",
+    ),
+    (
+        'metrics = ["instructions"]',
+        'metrics = ["inst"]',
+        3,
+        "sum-long: There is no metric 'inst' ",
+    ),
+    ("repeat = 2", "timeout_s = 1e7", 5, "timeout_s: must be at most 1,000,000 seconds, not 1e+07"),
 ]
 
 
@@ -302,6 +322,42 @@ limit = {instructions = "x", qemu-rv3 = {a = 1}}
     assert (done.code, done.out) == (2, "1 benchmark on qemu-rv32: 13 wrong\n")
     lines = re.findall(rf"^{project}/boardprof.toml:(\d+): ", done.err, re.MULTILINE)
     assert sorted(map(int, lines)) == [2, 4, 9, 10, 11, 12, 13, 14, 15, 15, 16, 17, 17]
+
+
+def test_check_knows_which_metrics_a_board_may_have(project: Path) -> None:
+    rules = '"*>0", "qemu-rv64.instructions:max>0", "Stack>0", "time>3spread"'
+    own = f"boards = ['qemu-rv64', 'native']\nfail-if = [{rules}]\nlimit.native.time = 9\n"
+    text = FILE.replace(
+        'boards = ["qemu-rv32", "qemu-rv64"]\nlimit.qemu-rv32', f"{own}limit.qemu-rv64"
+    )
+    (project / "boardprof.toml").write_text(text)
+    done = boardprof("check", folder=project)
+    assert (done.code, done.err) == (0, "")
+
+
+def test_benchmarks_in_the_plural_are_told_what_they_should_be(project: Path) -> None:
+    (project / "boardprof.toml").write_text('[[benchmarks]]\nname = "sum"\n')
+    for command in ("check", "run"):
+        done = boardprof(command, folder=project)
+        assert (done.code, "each benchmark is a [[benchmark]]" in done.err) == (2, True), done.err
+
+
+def test_a_first_file_keeps_the_options_of_its_command(project: Path) -> None:
+    file = project / "boardprof.toml"
+    file.unlink()
+    (project / "inc").mkdir()
+    (project / "inc" / "step.h").write_text("#define STEP BY\n")
+    source = project / "src" / "a.c"
+    source.write_text(f'#include "step.h"\n{source.read_text()}')
+    options = ("-I", "inc", "-D", "BY=3", "-O", "s", "-b", "qemu-rv64")
+    ended_well(boardprof("new", "benchmarks", "src/a.c", *options, folder=project))
+    common = 'boards = ["qemu-rv64"]\noptimize = "s"\ninclude = ["inc"]\ndefine = ["BY=3"]\n'
+    assert file.read_text().startswith(f"[benchmarks]\n{common}\n[[benchmark]]\n")
+    ended_well(boardprof("check", folder=project))
+    file.write_text("[benchmarks]\nrepeat = 3\n")
+    refused = boardprof("new", "benchmarks", "src/a.c", *options, folder=project)
+    assert (refused.code, "already has [benchmarks]" in refused.err) == (2, True)
+    assert file.read_text() == "[benchmarks]\nrepeat = 3\n"
 
 
 def test_a_first_file_has_every_function_and_passes_the_check(project: Path) -> None:

@@ -14,6 +14,7 @@ from boardprof.measure.connect import build
 from boardprof.results.history.store import History
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import write_report
+from boardprof.results.row_origins import places_of
 from boardprof.ui.cli import main
 from tests.cli.command import Outcome, boardprof
 from tests.support import requires_tool
@@ -202,3 +203,20 @@ def test_what_is_missing_is_missing_to_a_rule(
 ) -> None:
     assert main(["compare", *map(str, files), "--fail-if-missing"]) == 2
     assert "--fail-if-missing needs a rule." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["f.h", "include/f.h"])
+def test_a_function_of_a_header_has_its_file_and_line(place: str, tmp_path: Path) -> None:
+    requires_tool("gcc", "gcc")
+    (tmp_path / ".git").mkdir()
+    header = tmp_path / place
+    header.parent.mkdir(exist_ok=True)
+    header.write_text("\nstatic inline int g(int n) { return n * 3; }\n")
+    (tmp_path / "f.c").write_text('#include "f.h"\n')
+    include = ("-I", str(header.parent), "--keep", "g")
+    file = tmp_path / "r.json"
+    target = f"{tmp_path / 'f.c'}:g"
+    done = boardprof("run", "-q", "-b", "native", target, "n=5", *include, "--json", str(file))
+    assert done.code == 0, done.err
+    report = Report.from_json(file.read_text())
+    assert {name: str(found) for name, found in places_of(report).items()} == {"g": f"{place}:2"}

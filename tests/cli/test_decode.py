@@ -256,7 +256,7 @@ def changed(measured: Path, tmp_path: Path, change: str) -> Path:
             inner["devices"]["native"]["collectors"][0]["index"] = None
         case "counters of any width":
             for counter in inner["devices"]["native"]["collectors"][0]["counters"]:
-                counter["bits"] = 10**30
+                counter["bits"] = 1 << 33
         case "negative index":
             inner["devices"]["native"]["collectors"][0]["index"] = -1
     file = tmp_path / "changed.json"
@@ -286,7 +286,7 @@ def changed(measured: Path, tmp_path: Path, change: str) -> Path:
             4,
             "-1 is not a unique index. (at field boardprof.devices.native.collectors[0].index)",
         ),
-        ("counters of any width", 4, "The stored measurements of the Report cannot be read"),
+        ("counters of any width", 4, "8589934592 is not the width of a counter."),
         ("negative index", 4, "(at field boardprof.devices.native.collectors[0].index)"),
     ],
 )

@@ -323,6 +323,18 @@ def test_the_fastest_clean_rate_is_best_and_any_clean_one_is_0() -> None:
     assert facts["tests"][0]["to_host"] is None
 
 
+def test_a_line_whose_answers_come_late_is_neither_clean_nor_the_best() -> None:
+    late = report(921600, again=9)
+    assert not late.is_clean
+    assert report(921600, again=6).is_clean
+    assert best_baud({9600: report(9600), 921600: late}) == 9600
+    assert exit_code({921600: late}) == 4
+    assert link_text(late).endswith(
+        "\n\nThe link is slow: 9 of 60 frames were sent again before an answer came. Every call "
+        "still got the correct answer. Look for what holds bytes back, such as a bridge."
+    )
+
+
 def test_the_text_has_each_figure_with_its_unit() -> None:
     text = link_text(report(921600, naks=2, unanswered=2, again=2, console_bytes=12))
     assert text.splitlines() == [

@@ -420,3 +420,15 @@ def test_a_board_whose_file_says_nothing_of_flashing_is_told(tmp_path: Path) -> 
     done = made.flash(FIR)
     assert (done.code, done.out) == (2, "")
     assert f"error: {file} does not say how to flash {made.board}." in done.err
+
+
+def test_an_image_for_another_machine_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text("int f(void) { return 1; }\n")
+    built = boardprof("build", "-b", "qemu-rv32", "f.c", "-o", "f.elf", folder=tmp_path)
+    assert built.code == 0, built.err
+    for more in ((), ("--dry-run",)):
+        done = boardprof("flash", "-b", "nucleo-f446re", "f.elf", *more, folder=tmp_path)
+        assert (done.code, done.err.splitlines()[0]) == (
+            2,
+            "error: f.elf is for RISC-V; nucleo-f446re is Arm.",
+        )

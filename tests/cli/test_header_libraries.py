@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import UsageError
-from boardprof.target.build.compile_commands import header_folders, source_flags
+from boardprof.target.build.build_options import header_folders, source_flags
 from tests.cli.command import boardprof
 
 FEW = ("-b", "native", "--repeat", "1", "--warmup", "0", "-q")
@@ -41,20 +41,23 @@ static inline int clamped(int x, int low, int high) { return x < low ? low : x >
 """
 
 
-def test_a_header_whose_functions_need_a_macro_names_it_and_is_then_measured(
+def test_a_header_whose_functions_need_a_macro_is_measured_with_it_and_says_so(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "stb_sum.h").write_text(SUM)
-    target = ("run", *FEW, f"{tmp_path}/stb_sum.h:stb_sum", "x=[1, 2]", "n=2")
+    run = ("run", "-b", "native", "--repeat", "1", "--warmup", "0")
+    target = (*run, f"{tmp_path}/stb_sum.h:stb_sum", "x=[1, 2]", "n=2", "--expect", "return=5")
     done = boardprof(*target)
-    assert (done.code, done.err) == (
-        2,
-        "error: stb_sum in stb_sum.h is compiled only if STB_SUM_IMPLEMENTATION is defined.\n"
-        "Try: -D STB_SUM_IMPLEMENTATION\n",
-    )
-    for static in ((), ("-D", "STB_SUM_STATIC")):
-        done = boardprof(*target, "-D", "STB_SUM_IMPLEMENTATION", *static, "--expect", "return=5")
-        assert done.code == 0, done.err
+    added = "the build adds -D STB_SUM_IMPLEMENTATION for the functions of stb_sum.h"
+    assert (done.code, done.err.splitlines()[0]) == (0, f"note: {added}")
+    assert f"\nnative build: {added}\n" in done.out
+    assert "-DSTB_SUM_IMPLEMENTATION" in done.out
+    done = boardprof(*target, "-D", "STB_SUM_IMPLEMENTATION", "-D", "STB_SUM_STATIC")
+    assert (done.code, "the build adds" in done.err) == (0, False)
+    (tmp_path / "stb_sum.h").write_text(SUM + "#ifdef STB_SUM_IMPLEMENTATION\n}\n#endif\n")
+    done = boardprof(*target)
+    assert (done.code, done.err.splitlines()[0]) == (7, f"note: {added}")
+    (tmp_path / "stb_sum.h").write_text(SUM)
     listed = boardprof("functions", tmp_path / "stb_sum.h")
     assert listed.err.endswith("has its functions only with -D STB_SUM_IMPLEMENTATION\n")
 
@@ -99,6 +102,13 @@ def test_a_macro_that_a_function_of_a_source_needs_is_named(
     done = boardprof(*target)
     assert done.err.endswith(f"\nTry: {flags}\n")
     assert boardprof(*target, *flags.split()).code == 0
+
+
+def test_a_macro_of_the_compiler_is_not_to_be_defined(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text("#ifdef __ARM_NEON\nint f(int x) { return x; }\n#endif\nint g;\n")
+    done = boardprof("run", *FEW, f"{tmp_path}/f.c:f", "x=1")
+    assert done.err.endswith("in --cflags, with which the compiler defines __ARM_NEON itself\n")
+    assert "-D" not in done.err
 
 
 def project(folder: Path) -> Path:
@@ -188,16 +198,23 @@ def test_files_of_presets_and_response_files_are_found(tmp_path: Path, place: st
 
 
 @pytest.mark.parametrize("text", ["[", "[1]"])
-def test_a_damaged_database_is_as_none_and_a_missing_header_names_its_folder(
+def test_a_damaged_database_is_as_none_and_the_folders_of_headers_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     source = project(tmp_path)
     (tmp_path / "build" / "compile_commands.json").write_text(text)
     monkeypatch.chdir(tmp_path)
-    done = boardprof("run", *FEW, f"{source}:a", "x=1")
-    assert done.err.endswith("\nTry: -I build\n")
-    done = boardprof("run", *FEW, f"{source}:a", "x=1", "-I", "build")
-    assert done.err.endswith("\nTry: -I include\n")
+    target = ("run", "-b", "native", "--repeat", "1", "--warmup", "0", f"{source}:a", "x=1")
+    done = boardprof(*target)
+    assert done.err.endswith("\nTry: --source build/gen/table.c\n")
+    done = boardprof(*target, "--source", "build/gen/table.c", "--expect", "return=7")
+    assert done.code == 0, done.err
+    for added in ("-I build for gen/config.h", "-I include for table.h"):
+        assert f"note: the build adds {added}\n" in done.err
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "table.h").touch()
+    done = boardprof(*target, "--source", "build/gen/table.c")
+    assert done.err.endswith("\nTry: -I include or -I other\n")
 
 
 def test_a_header_that_is_nowhere_near_is_asked_for(tmp_path: Path) -> None:
@@ -206,3 +223,109 @@ def test_a_header_that_is_nowhere_near_is_asked_for(tmp_path: Path) -> None:
     done = boardprof("run", *FEW, f"{tmp_path}/src/a.c:a")
     assert done.code == 7
     assert done.err.endswith("\nTry: -I DIR, the folder that has missing.h\n")
+    (tmp_path / "CMakeLists.txt").touch()
+    done = boardprof("run", *FEW, f"{tmp_path}/src/a.c:a")
+    assert done.err.endswith("/build -DCMAKE_EXPORT_COMPILE_COMMANDS=ON\n")
+
+
+def test_other_sources_of_a_project_are_found_without_its_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One in the source's folder is added, one of a port is named; if two are as near, none is."""
+    library = {
+        "LICENSE": "",
+        "src/lib.h": "int mul(int a, int b);\nint cube(int x);\nextern int bias;\n",
+        "src/cube.c": '#include "lib.h"\nint cube(int x) { return mul(x, mul(x, x)) + bias; }\n',
+        "src/mul.c": '#include "lib.h"\nint\nmul(int a, int b)\n{\n    return a * b + bias;\n}\n',
+        "port/bias.c": "/* the bias */\nint bias = 100;\n",
+        "port/used.c": "extern int bias;\nint used(void) { return bias; }\n",
+        "test/mul.c": "int mul(int a, int b) { return 0; }\n",
+    }
+    for name, text in library.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    run = ("run", "-b", "native", "--repeat", "1", "--warmup", "0")
+    done = boardprof(*run, "src/cube.c:cube", "x=2")
+    assert done.err.endswith("\nTry: --source port/bias.c --source src/mul.c\n")
+    known = ("--source", "port/bias.c")
+    done = boardprof(*run, "src/cube.c:cube", "x=2", *known, "--expect", "return=408")
+    assert (done.code, done.err) == (0, "note: the build adds src/mul.c for mul\n")
+    done = boardprof(*run, "src/lib.h:cube", "x=2", *known, "--expect", "return=408")
+    assert (done.code, done.err) == (
+        0,
+        "note: the build adds src/cube.c for cube\nnote: the build adds src/mul.c for mul\n",
+    )
+    (tmp_path / "port" / "other.c").write_text("int bias = 7;\n")
+    done = boardprof(*run, "src/cube.c:cube", "x=2")
+    assert done.err.endswith("\nTry: --source src/mul.c\n")
+
+
+def test_sources_in_other_folders_are_added_unless_they_are_of_tests_or_ports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = {
+        "LICENSE": "",
+        "src/sum.c": "int a(void); int b(void); int c(void); int d(void);\n"
+        "int sum(void) { return a() + b() + c() + d(); }\n",
+        "src/core/parts.c": "int a(void) { return 1; }\nint b(void) { return 20; }\n"
+        "int c(void) { return 300; }\n",
+        "tests/parts.c": "int a(void) { return 0; }\nint d(void) { return 0; }\n",
+        "extra/d.c": "int d(void) { return 4000; }\n",
+    }
+    for name, text in library.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    run = ("run", "-b", "native", "--repeat", "1", "--warmup", "0", "src/sum.c:sum")
+    done = boardprof(*run, "--expect", "return=4321")
+    assert (done.code, done.err) == (
+        0,
+        "note: the build adds src/core/parts.c, extra/d.c for a, b, c and 1 more\n",
+    )
+    (tmp_path / "extra" / "d.c").unlink()
+    assert boardprof(*run).err.endswith("\nTry: --source src/core/parts.c --source tests/parts.c\n")
+
+
+def test_arguments_may_have_the_names_of_the_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fill.h").write_text(
+        "int fill(int *dst, const int *src, /* how many */ int n);\nint less(int a, int b);\n"
+    )
+    (tmp_path / "fill.c").write_text(
+        '#include "fill.h"\n'
+        "int fill(int *to, const int *from, int n) {\n"
+        "    int i = 0;\n    for (; i < n; i++) to[i] = from[i] + 1;\n    return i;\n}\n"
+        "int less(int b, int a) { return b - a; }\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    run = ("run", "-b", "native", "--repeat", "1", "--warmup", "0", "fill.c:fill")
+    done = boardprof(*run, "dst=[3, 4]", "src=&dst", "n=2", "--save-output", "o")
+    assert (done.code, done.err.splitlines()[0]) == (
+        0,
+        "note: fill: dst is to, src is from. The first are the names in fill.h",
+    )
+    done = boardprof(*run, "src=[3, 4]", "dst=[2]:out", "n=2", "--expect", "dst=@o/to.npy")
+    assert done.code == 0, done.err  # 4, 5
+    # The definition's own names come first: 7 - 2.
+    swapped = boardprof(*run[:-1], "fill.c:less", "a=2", "b=7", "--expect", "return=5")
+    assert (swapped.code, swapped.err) == (0, "")
+    unknown = boardprof(*run, "source=[3, 4]", "to=[2]:out", "n=2")
+    assert "There is no parameter 'source'" in unknown.err
+
+    benchmark = """[[benchmark]]
+name = "fill"
+target = "fill.c:fill"
+boards = ["native"]
+arguments = {dst = "[3, 4]", src = "&dst", n = %s}
+expect = {dst = "@o/to.npy"}
+"""
+    (tmp_path / "boardprof.toml").write_text(benchmark % "2")
+    for command in ("check", "run"):
+        done = boardprof(command)
+        assert done.code == 0, done.err
+    (tmp_path / "boardprof.toml").write_text(benchmark % "5000000000")
+    done = boardprof("check")
+    assert done.code == 2
+    assert f"{tmp_path}/boardprof.toml:5: fill: n='5000000000' of fill is out of range" in done.err

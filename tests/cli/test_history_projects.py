@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.jobs.run.saving import git_state
-from boardprof.results.history.project import id_of_url
-from boardprof.results.history.run import Run
+from boardprof.results.history.run import Run, id_of_url
 from boardprof.results.history.store import History
 from tests.cli.command import FIXTURES, Outcome, boardprof
 from tests.support import git
@@ -490,3 +489,15 @@ def test_a_submodule_is_a_repository_of_its_own(two: World) -> None:
     assert (part.commit, part.branch) == (two.git("theirs", "rev-parse", "HEAD"), "")
     two.save(9, "ours/part/f.c", begun_in="ours")
     assert (two.found("ours", "last"), two.found("ours", "main")) == (5, 2)
+
+
+def test_a_project_that_only_a_first_commit_identifies_is_listed_by_its_folder(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    for name in ("one", "two"):
+        world.repository(name)
+        world.save(100, f"{name}/f.c")
+    first, second = world.command("", "history").out.splitlines()[1:]
+    assert (first.split()[3], second.split()[3]) == ("two", "one")
+    assert "Project: one (" in world.command("", "history", "show", "1").out

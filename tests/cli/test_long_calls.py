@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import boardprof as package
+from boardprof.base.errors import DeviceTimeoutError
+from boardprof.results.report.report import Report
 from tests.cli.command import boardprof
 from tests.support import requires_tool
 
@@ -107,3 +110,54 @@ def test_python_takes_what_it_says(sleeps: str) -> None:
         measured = board.measure("sleeps", repeat=6, warmup=0, may_shorten=True)
         assert len(measured.samples) == 6
         assert measured.result == 8
+
+
+HANGS = """\
+int hangs(int n) {{
+    static volatile int calls;
+    if (++calls > {calls}) {{
+        for (;;) {{
+        }}
+    }}
+    return n;
+}}
+
+int works(int n) {{
+    return 2 * n;
+}}
+"""
+
+
+@pytest.mark.parametrize(("calls", "has_stack"), [(20, False), (21, True)])
+def test_a_call_that_hangs_after_the_samples_keeps_them(
+    calls: int, has_stack: bool, tmp_path: Path
+) -> None:
+    requires_tool("gcc", "gcc")
+    source, file = tmp_path / "h.c", tmp_path / "report.json"
+    source.write_text(HANGS.format(calls=calls))
+    run = ("run", "-b", "native", f"{source}:all", "n=3", "--timeout", "0.5")
+    done = boardprof(*run, "--json", str(file))
+    assert done.code == 6
+    names = Report.from_json(file.read_text()).calls.column("Name").filled("")
+    assert [*names] == ["hangs"] * 10 + ["works"] * 10
+    missing = re.search(r"(?m)^Missing: (.*)$", done.out)
+    assert missing is not None
+    assert missing[1].startswith("hangs did not end within 0.5 s of the board's clock")
+    assert missing[1].endswith("; 10 samples from before are kept")
+    unknown = "stack unknown: the call on painted stack did not end within the time limit"
+    assert (unknown in done.out) == (not has_stack)
+
+
+def test_python_gets_the_samples_from_before_a_call_that_hangs_with_the_error(
+    tmp_path: Path,
+) -> None:
+    requires_tool("gcc", "gcc")
+    source = tmp_path / "h.c"
+    source.write_text(HANGS.format(calls=9))
+    with package.build(source).open(timeout_s=0.5) as board:
+        with pytest.raises(DeviceTimeoutError) as caught:
+            board.measure("hangs", 3, warmup=2, repeat=7)
+        assert len(caught.value.kept.passes[0].samples) == 7
+        with pytest.raises(DeviceTimeoutError) as caught:
+            board.measure("hangs", 3, warmup=2, repeat=7)
+        assert caught.value.kept is None

@@ -58,7 +58,7 @@ def test_every_board_can_be_the_model_of_another(tmp_path: Path, like: str) -> N
     assert (spec.build, spec.launch, spec.guard) == (model.build, model.launch, model.guard)
     assert (spec.default, spec.status) == (False, "none")
     has_port = bool(spec.build.sources)  # others have their main and port from arch/posix
-    assert (folder / "board.toml").read_text().count(MARK) >= (5 if has_port else 4)
+    assert (folder / "board.toml").read_text().count(MARK) >= (5 if has_port else 3)
     if not has_port:
         return
     port = (folder / "port.c").read_text()

@@ -171,3 +171,15 @@ def test_a_struct_by_value_may_have_bit_fields_without_a_name(tmp_path: Path, bo
         assert call.f_mixed({"k": -30, "a": 1, "b": 3}, 5) == -2982
         assert call.changed({"a": 1, "b": 2, "c": 3}) == {"a": 1, "b": 3, "c": 3}
         assert call.f_around({"a": 6}, 4) == 64
+
+
+def test_a_name_that_begins_like_the_agents_is_refused_by_its_name(tmp_path: Path) -> None:
+    source = made(
+        tmp_path, "int bp_filter(int x) { return 3 * x; }\nint other(void) { return 1; }\n"
+    )
+    done = boardprof("run", *FEW, f"{source}:bp_filter", "x=3")
+    assert (done.code, done.err) == (
+        2,
+        "error: bp_filter cannot be measured: names that begin with bp_ are those of boardprof's "
+        "agent.\nTry: call bp_filter from a function with another name, and measure that\n",
+    )

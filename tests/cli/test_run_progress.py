@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.progress import shown_by
-from boardprof.jobs.run.execution import Listener, run_plan
+from boardprof.jobs.run.execution import Listener, run_plans
 from boardprof.jobs.run.plan import Plan
 
 
@@ -27,6 +27,6 @@ def test_progress_says_which_of_the_functions_it_is(
     seen: list[str] = []
     plan = Plan(f"{source}:{target}", boards=("native",), warmup=0, repeat=2)
     with shown_by(lambda what, done, total: seen.append(what)):
-        outcome = run_plan(plan, Listener(print))
+        outcome = run_plans([plan], Listener(print))
     assert outcome.failures == ()
     assert [what for what in dict.fromkeys(seen) if what.startswith(("one", "two"))] == told

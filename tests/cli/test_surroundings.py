@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import BoardError, UsageError
 from boardprof.base.files import check_runnable
 from boardprof.results.history.report_lookup import default_file
 from boardprof.target.toolchain.cache import cache_root
+from boardprof.wire.transport.sockets import connect_library
 from tests.cli.command import boardprof
 
 FEW = ("-b", "native", "--repeat", "1", "--warmup", "0")
@@ -32,6 +33,21 @@ def test_a_program_on_a_file_system_without_programs_is_refused_with_the_cause(
         "/bin/sh cannot run: its file system is mounted noexec.\n"
         "Try: set XDG_CACHE_HOME to a folder on a file system from which programs may run"
     )
+
+
+def test_a_folder_for_temporary_files_without_programs_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "native.so"
+    library.write_bytes(b"as good as one that the kernel does not map")
+    with pytest.raises(BoardError, match="cannot be loaded as a board"):
+        connect_library(library)
+    real = os.statvfs(tmp_path)
+    monkeypatch.setattr(
+        os, "statvfs", lambda path: os.statvfs_result([*real[:8], os.ST_NOEXEC, real[9]])
+    )
+    with pytest.raises(UsageError, match=r"mounted noexec\.\nTry: set TMPDIR to a folder"):
+        connect_library(library)
 
 
 def test_an_empty_home_is_as_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:

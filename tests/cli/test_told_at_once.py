@@ -29,6 +29,25 @@ def test_an_image_without_the_agent_is_known_before_it_is_started(tmp_path: Path
         )
 
 
+def test_a_stripped_image_is_started_only_if_it_has_the_agent(tmp_path: Path) -> None:
+    requires_compiler("gcc")
+    (tmp_path / "f.c").write_text(ADD + 'int main(void) { return fclose(fopen("ran", "w")); }\n')
+    command = ["gcc", "-include", "stdio.h", "-s", "f.c", "-o", "f"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    done = boardprof("run", "add", "a=1", "b=2", "-b", "linux", "--image", "f", folder=tmp_path)
+    assert done.code == 2
+    assert done.err.startswith(
+        "error: f does not contain boardprof's agent: it has no bp.describe.\n"
+    )
+    assert not (tmp_path / "ran").exists()
+
+    built = boardprof("build", "-b", "linux", "f.c", "-o", "agent", folder=tmp_path)
+    assert built.code == 0, built.err
+    subprocess.run(["strip", "agent"], cwd=tmp_path, check=True, timeout=60)
+    done = boardprof("run", "add", "a=1", "b=2", "-b", "linux", "--image", "agent", folder=tmp_path)
+    assert done.code == 0, done.err
+
+
 def test_doctor_checks_an_image_of_ones_own_or_says_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text(ADD)
     image = tmp_path / "f.so"

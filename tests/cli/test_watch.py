@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -21,11 +22,14 @@ DEADLINE_S = 120.0
 
 
 @contextmanager
-def watching(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def watching(
+    folder: Path, *arguments: str, ignores: bool = False
+) -> Iterator[subprocess.Popen[str]]:
     """Start the command; it is killed at the end or at the deadline."""
     environment = {**os.environ, "BOARDPROF_HISTORY": "off"}
+    listening = ["env", f"--{'ignore' if ignores else 'default'}-signal=INT"]
     process = subprocess.Popen(
-        [*BOARDPROF, "run", "--watch", *arguments],
+        [*listening, *BOARDPROF, "run", "--watch", *arguments],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -46,7 +50,7 @@ def shown(process: subprocess.Popen[str]) -> str:
     """Return what is printed until it waits for the next save."""
     assert process.stdout is not None
     text = ""
-    while "; Ctrl-C ends\n" not in text:
+    while not re.search(r"^note: watching \d+ files?; .* ends( it)?$", text, re.MULTILINE):
         line = process.stdout.readline()
         assert line, text
         text += line
@@ -103,6 +107,16 @@ def test_the_broken_one_of_two_files_is_waited_for(tmp_path: Path) -> None:
         assert "does not compile" in shown(process)
         save(tmp_path / "g.c", right)
         assert "does not compile" not in shown(process)
+
+
+def test_a_background_job_that_ignores_ctrl_c_says_what_ends_it(tmp_path: Path) -> None:
+    requires_tool("gcc", "gcc")
+    (tmp_path / "f.c").write_text("int f(int n) { return n; }\n")
+    with watching(tmp_path, "-b", "native", "f.c:f", "n=1", ignores=True) as process:
+        assert shown(process).endswith(f"note: watching 1 file; kill {process.pid} ends it\n")
+        process.send_signal(signal.SIGINT)
+        process.terminate()
+        assert process.wait(30) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,16 @@ def half_length() -> None:
     _write_to_sockets(b"\0\0")
 
 
+def wrong_answer() -> None:
+    """Write what is not an answer."""
+    _write_to_sockets(struct.pack("!Q", 4) + b"ABCD")
+
+
+def closed_line() -> None:
+    """Close the line to whoever waits for an answer."""
+    os.closerange(3, 100)
+
+
 def _write_to_sockets(content: bytes) -> None:
     for descriptor in range(3, 100):
         with contextlib.suppress(OSError):

@@ -42,6 +42,7 @@ from boardprof.results.stats.warnings import warnings
 from boardprof.ui.cli.fleet import _live
 from tests.fleet.cluster import until
 from tests.fleet.stand_in import (
+    closed_line,
     crash,
     exclusive,
     flaky,
@@ -51,6 +52,7 @@ from tests.fleet.stand_in import (
     nap,
     sick_twice,
     silent,
+    wrong_answer,
 )
 from tests.support import awake
 
@@ -603,6 +605,18 @@ def test_a_stopped_process_holds_up_neither_sending_nor_receiving() -> None:
                 with pytest.raises(JobTimeoutError, match="did not end within 1 s"):
                     process.run(half, timeout_s=1.0)
                 assert clock() < 5.0
+    finally:
+        process.close()
+
+
+def test_a_function_that_uses_the_processs_files_loses_its_own_job_only() -> None:
+    process = JobProcess()
+    try:
+        cases = {wrong_answer: "runs, but it sent no answer", closed_line: "(runs|died with)"}
+        for function, how in cases.items():
+            with pytest.raises(JobLostError, match=f"The job's process {how}"):
+                process.run(function, timeout_s=20.0)
+            assert process.run(len, b"abc", timeout_s=20.0) == 3
     finally:
         process.close()
 

@@ -13,18 +13,26 @@ import threading
 import time
 import tty
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import BoardprofError, BoardTimeoutError, LinkError
+from boardprof.base.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    LinkError,
+    speaking_of_options,
+)
 from boardprof.measure.connect import attach, connect
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.link.no_answer import no_welcome
 from boardprof.wire.transport.sockets import connect_socket, connect_tcp, stream_of
 from tests.cli.command import FIXTURES, boardprof
 from tests.link.peers import FaultyLine, peer, running_agent
+from tests.support import AGENT, WARNINGS, requires_compiler, run
 
 ENDLESS = FIXTURES / "endless.c"
+HELD = Path(__file__).parent / "fixtures" / "held.c"
 Serve = Callable[[socket.socket], None]
 
 
@@ -84,6 +92,16 @@ def test_text_without_a_frame_is_5_with_the_console_shown(text: bytes) -> None:
     assert "The board's console so far:" in str(error)
 
 
+@pytest.mark.parametrize("port", ["rtt://127.0.0.1:19021", "socket://127.0.0.1:7101"])
+def test_noise_of_a_port_without_a_rate_advises_no_option_for_one(port: str) -> None:
+    heard = bytes(range(0x80, 0xA0))
+    with speaking_of_options():
+        error = no_welcome(port, 2.0, heard, naks=0, echoes=False, printed="")
+    assert type(error) is LinkError
+    assert "--baud" not in str(error)
+    assert ("baud" in str(error)) == (port[:3] != "rtt")
+
+
 def test_bytes_that_are_no_text_are_4_with_their_number_and_in_hex() -> None:
     noise = random.Random(1).randbytes(200).replace(b"\0", b"\x01")
     error = error_of(saying(b"\xf8\x80\x9c\xe0" + noise))
@@ -91,7 +109,7 @@ def test_bytes_that_are_no_text_are_4_with_their_number_and_in_hex() -> None:
     assert error.exit_code == 4
     assert "sent 204 bytes in" in str(error)
     assert "but no frame and hardly any text: f8 80 9c e0 " in str(error)
-    assert "Try: set the board's baud rate with baud=" in str(error)
+    assert "Try: check the baud rate, or check whether this port speaks another" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -299,3 +317,15 @@ def test_a_cable_that_is_pulled_within_a_call_is_4_at_once() -> None:
         assert time.monotonic() - begin < 5
         assert caught.value.exit_code == 4
         timer.join()
+
+
+def test_a_host_that_never_reads_holds_the_agent_once_and_not_for_ever(tmp_path: Path) -> None:
+    posix = AGENT / "arch/posix"
+    names = ("posix", "door", "doorman", "doorman_frame", "hmac", "key", "listen", "peer", "sealer")
+    sources = [posix / f"bp_{name}.c" for name in names]
+    sources += [AGENT / "src/bp_frame.c", AGENT / "src/bp_le.c", HELD]
+    includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{posix}"]
+    compiler, program = requires_compiler("gcc"), tmp_path / "held"
+    run([compiler, *WARNINGS, *includes, *sources, "-o", program])
+    signals = int(run([program], timeout_s=30))  # 100 in a second
+    assert 10 < signals < 1000

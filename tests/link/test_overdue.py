@@ -25,10 +25,10 @@ def told(overdue: Overdue) -> float | None:
     return next((now_s for now_s in LOOKS_S if overdue.is_certain(now_s)), None)
 
 
-def test_a_board_is_lost_two_seconds_of_its_clock_after_its_limit_seen_twice() -> None:
+def test_a_board_is_lost_two_seconds_of_its_clock_after_its_limit_seen_thrice() -> None:
     """It is first looked at after 0.5 s: 3 s of its clock may go by from there."""
-    clock_s = iter([100.0, 101.5, 103.0, 103.1, 103.2])
-    assert told(Overdue(1.0, lambda: next(clock_s), 0.0)) == 2.5
+    clock_s = iter([100.0, 101.5, 103.0, 103.1, 103.2, 103.3])
+    assert told(Overdue(1.0, lambda: next(clock_s), 0.0)) == 3.0
 
 
 def test_a_board_whose_clock_is_slow_is_waited_for() -> None:
@@ -37,12 +37,13 @@ def test_a_board_whose_clock_is_slow_is_waited_for() -> None:
 
 
 def test_what_a_board_says_gives_it_its_whole_time_again() -> None:
-    clock_s = iter([0.0, 3.1, 3.2, 6.2, 6.3, 6.4])
+    clock_s = iter([0.0, 3.1, 3.2, 6.2, 6.3, 6.4, 6.5])
     overdue = Overdue(1.0, lambda: next(clock_s), 0.0)
     assert [overdue.is_certain(now_s) for now_s in (0.5, 1.0)] == [False, False]
     overdue.renew(1.1)
     assert [overdue.is_certain(now_s) for now_s in (1.5, 1.6)] == [False, False]
-    assert [overdue.is_certain(now_s) for now_s in (2.1, 2.6, 3.1)] == [False, False, True]
+    times_s = (2.1, 2.6, 3.1, 3.6)
+    assert [overdue.is_certain(now_s) for now_s in times_s] == [False, False, False, True]
 
 
 def test_a_board_whose_clock_nobody_knows_is_not_looked_at_again() -> None:
@@ -67,7 +68,7 @@ class ClockedLine(PlayedLine):
 @pytest.mark.parametrize(
     ("pace", "after_s", "message"),
     [
-        (1.0, 4.0, "is lost: f exceeded 1 s of the board's clock"),
+        (1.0, 4.5, "is lost: f exceeded 1 s of the board's clock"),
         (0.01, 100.0, "did not answer f for 100 s"),
     ],
 )
@@ -83,6 +84,20 @@ def test_a_call_is_given_up_by_the_boards_clock_or_else_by_the_walls(
     with pytest.raises(BoardTimeoutError, match=message):
         session.call(5, name="f")
     assert line.now_s - begin_s == pytest.approx(after_s, abs=0.6)
+
+
+def test_a_board_that_is_lost_before_any_call_blames_no_function() -> None:
+    line = ClockedLine({FrameKind.CALL: NEVER})
+    session = Session(line, timeout_s=100.0, clock=lambda: line.now_s)
+    session.open()
+    session.limit(100.0, limit_s=1.0, surely_s=100.0, wall_s=None)
+    hints = []
+    for name in ("bp.describe", "fir", "bp.read"):
+        with pytest.raises(BoardTimeoutError) as caught:
+            session.call(5, name=name)
+        hints.append(str(caught.value.hint))
+    assert hints[0].startswith("give wall_timeout_s= more seconds if this machine is busy")
+    assert all(each.startswith("check whether fir writes") for each in hints[1:])
 
 
 class EmulatedLine(ClockedLine):

@@ -8,7 +8,9 @@ them. So do their agents that listen on TCP.
 from __future__ import annotations
 
 import os
+import platform
 import pwd
+import re
 import shlex
 import socket
 import subprocess
@@ -131,6 +133,19 @@ def test_the_image_is_copied_started_and_removed(server: Server, other: Firmware
             board.profile("crc32", metrics=["instructions"])
 
 
+def test_the_report_has_the_cpu_of_the_machine_behind_ssh(server: Server, other: Firmware) -> None:
+    cores = Path("/proc/cpuinfo").read_text()
+    name = re.search(r"(?m)^model name\s*: (.*)$", cores)
+    with build(CRC32, board="linux").open(server.port) as board:
+        here = board.device.cpu
+    assert here.startswith(f"{platform.machine()}, ")
+    assert name is None or name[1] in here
+    with build(CRC32, board="linux").open() as board:
+        assert board.device.cpu == here
+    with other.open(f"{server.port}?run={quote(EMULATORS[other.board.name])}") as board:
+        assert board.device.cpu == ""
+
+
 def test_an_agent_that_already_runs_on_another_machine_asks_for_the_key(
     other: Firmware, tmp_path: Path
 ) -> None:
@@ -184,6 +199,11 @@ def test_an_agent_that_is_there_is_run_at_its_path(server: Server) -> None:
     for path in (image, f"/~/{from_home}"):
         with connect("linux", f"{server.port}{path}") as board:
             assert board.functions.crc32 is not None
+            with pytest.raises(UsageError, match="nothing can record its calls") as caught:
+                board.hotspots("crc32")
+            assert caught.value.hint == (
+                "give sampled=True, or leave out the port to start an emulator"
+            )
 
 
 def test_an_image_for_another_machine_is_an_error_with_both_machines(server: Server) -> None:
@@ -193,9 +213,34 @@ def test_an_image_for_another_machine_is_an_error_with_both_machines(server: Ser
     available("linux-arm64")
     with pytest.raises(
         BoardError, match=r"Exec format error.* It is x86_64, the image for aarch64"
-    ):
+    ) as caught:
         build(CRC32, board="linux-arm64").open(server.port)
+    assert caught.value.hint == "take a board for that machine: boardprof boards lists them"
     assert list(server.temporary.iterdir()) == []
+
+
+def test_a_short_limit_for_calls_is_not_one_for_the_login(server: Server) -> None:
+    late = quote("sh -c 'sleep 0.5; exec \"$@\"' late")
+    with build(CRC32, board="linux").open(f"{server.port}?run={late}", timeout_s=0.1) as board:
+        assert board.session.asked_s == (0.1, None)
+
+
+def test_a_machine_that_cannot_keep_the_image_is_not_told_to_look_at_its_keys(
+    server: Server,
+) -> None:
+    image = build(CRC32, board="linux").image
+    server.temporary.rmdir()
+    try:
+        with pytest.raises(BoardError, match="No such file or directory") as caught:
+            connect_ssh(server.port, 5.0, image)
+    finally:
+        server.temporary.mkdir()
+    megabytes = f"{image.stat().st_size / 1e6:.1f} MB"
+    assert caught.value.hint == (
+        f"the folder for temporary files there (TMPDIR, or /tmp) needs {megabytes} and must not be "
+        "mounted with noexec; ssh://USER@HOST/PATH-OF-AGENT runs an agent that you have copied "
+        "yourself"
+    )
 
 
 def test_without_an_image_there_is_nothing_to_run(server: Server) -> None:

@@ -280,6 +280,14 @@ def test_tables_without_their_version_are_not_taken_for_an_empty_history(
         assert "boardprof.alembic_version" in str(caught.value.hint)
 
 
+def test_a_run_with_a_null_among_its_names_is_listed_without_it(server: Server, url: str) -> None:
+    history = History(url)
+    history.save(report())
+    null = "UPDATE boardprof.runs SET boards = ARRAY[NULL, 'b'], functions = '{NULL}'"
+    server.execute(url.rpartition("/")[2], null)
+    assert [(run.boards, run.functions) for run in history.runs()] == [(("b",), ())]
+
+
 def test_a_version_table_without_rows_and_tables_is_an_empty_history(
     server: Server, url: str
 ) -> None:

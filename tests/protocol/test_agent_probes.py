@@ -29,7 +29,7 @@ PROBES = {**CHANNELS, "BP_CFG_TRACE": 256}
 STREAM, INFO, START, STOP, SLOTS, KEPT, READ = 9, 11, 12, 13, 14, 15, 16
 EVENTS, STATISTICS = 1, 2
 DROP, STOPS, OVERWRITE = 0, 1, 2
-SYNC, LONG, WIDE, VALUE, DROPPED, WRAPPED = 7, 11, 8, 9, 10, 12
+SYNC, LONG, WIDE, VALUE, DROPPED, WRAPPED, HIGH, TASK = 7, 11, 8, 9, 10, 12, 14, 2
 TOO_LONG, UNMATCHED = 2, 4
 COUNTS, STUCK, NARROW = 0, 1, 2
 BLOCK = struct.Struct("<BBHIIIIQ")
@@ -180,7 +180,7 @@ def test_records_are_the_words_of_the_specification(
     at(board, 1207).test_alloc(0x20001000, 64)
     tick, level, work = number("tick"), number("level"), number("work")
     [block] = reader.read()
-    assert (block.core, block.flags, block.words, block.sequence) == (0, 1, 13, 0)
+    assert (block.core, block.flags, block.words, block.sequence) == (0, 1, 15, 0)
     assert (block.dropped, block.last, block.now, block.ticks) == (0, 1207, 1207, 0x0102030405)
     assert block.records[:5] == (
         5 << 8 | tick,
@@ -188,9 +188,36 @@ def test_records_are_the_words_of_the_specification(
         1 << 8 | work,
         100 << 8 | (work + 1),
     )
-    assert block.records[5:10] == (1 << 8 | 3, 0x20001000, 4, 64, 5)
-    assert block.records[11:] == (6, 0x20001000)
+    assert block.records[5:10] == (1 << 8 | 3, 0x20001000, 4, 64, HIGH)
+    assert (block.records[10] > 0, block.records[11]) == (True, 5)  # a caller of this machine
+    assert block.records[13:] == (6, 0x20001000)
     assert board.lib.test_locks == 0
+
+
+@pytest.mark.parametrize("ring", [64, 72])
+def test_each_address_has_its_own_upper_half_whatever_is_dropped(
+    boards: Boards, number: Callable[[str], int], ring: int
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE": ring})
+    board.call(START, EVENTS, DROP)
+    reader, draw, high = Reader(board), random.Random(ring), 0
+    made = [draw.choice((0, 1, 7)) << 32 | index for index in range(20_000)]
+    found, has_value = [], {TASK, HIGH, DROPPED, LONG}
+    for index, task in enumerate(made):
+        board.lib.test_task(task)
+        for _ in range(draw.choice((0, 1))):
+            board.lib.test_mark()
+        if draw.random() > 0.1 and index != len(made) - 1:
+            continue
+        words = [word for block in reader.read() for word in block.records]
+        while words:
+            id_ = words.pop(0) & 255
+            value = words.pop(0) if id_ in has_value else 0
+            if id_ == TASK:
+                found.append(high << 32 | value)
+            high = value if id_ == HIGH else 0 if id_ == TASK else high
+    assert 2_000 < len(found) < 19_000
+    assert found == [made[task & 0xFFFFFFFF] for task in found]
 
 
 def test_a_recording_begins_with_the_memory_that_is_live(boards: Boards) -> None:

@@ -7,16 +7,18 @@ import json
 import os
 import re
 import shlex
+import sqlite3
 import statistics
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from boardprof.jobs.tune import MeasureError, Runner
+from boardprof.base.errors import UsageError
+from boardprof.jobs.tune import MeasureError, MeasureResult, Runner
 from boardprof.jobs.tune.search import Search, Space, Trial
 from boardprof.jobs.tune.tuning import number
 from boardprof.results.report.report_file import read_report
@@ -98,6 +100,41 @@ def test_the_printed_command_measures_the_winner(source: Path) -> None:
     assert "triple" in done.out
 
 
+def test_a_static_function_and_the_headers_names_of_parameters_are_taken_as_run_takes_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sum.h").write_text("int sum(const int *values, int count);\n")
+    source = tmp_path / "sum.c"
+    source.write_text(
+        '#include "sum.h"\n'
+        "#ifdef TWO\n"
+        "static int by_macro(int x) { return TWO * x; }\n"
+        "int of_macro(int x) { return by_macro(x); }\n"
+        "#endif\n"
+        "static int twice(int x) { return 2 * x; }\n"
+        "int sum(const int *x, int n) {\n"
+        "    int s = 0;\n    while (n-- > 0) s += twice(x[n]);\n    return s;\n}\n"
+    )
+    search = ("--flags", "-O2|-Os", "--minimise", "flash")
+    done = boardprof(
+        *("tune", "-b", "native", f"{source}:sum", "values=[3]:ones", "count=3", *search)
+    )
+    assert (done.code, done.err.splitlines()[0]) == (
+        0,
+        "note: sum: count is n, values is x. The first are the names in sum.h",
+    )
+    done = boardprof("tune", "-b", "native", f"{source}:twice", "x=21", "--expect", "42", *search)
+    assert (done.code, done.err.splitlines()[0]) == (
+        0,
+        "note: the build adds --no-inline twice, because it is static",
+    )
+    done = boardprof("tune", "-b", "native", f"{source}:by_macro", "x=21", "--param", "TWO=2,3")
+    assert (done.code, done.err.splitlines()[0]) == (
+        0,
+        "note: the build adds --no-inline by_macro, because it is static",
+    )
+
+
 def test_several_goals_give_the_candidates_that_nothing_beats(source: Path) -> None:
     out, _, found = tuned(
         *(source, "--param", "GREEDY=9,10", "--flags", "-O3|-Os", "--sampler", "nsga2"),
@@ -161,6 +198,37 @@ def test_a_study_goes_on_with_the_trials_that_were_measured_before_ctrl_c(source
     assert [each.choice for each in search.trials] == [each.choice for each in seen]
     search.run(4, seen.append)
     assert sorted(each.choice["GREEDY"] for each in seen) == ["1", "2", "3", "4"]
+
+
+def test_a_study_that_is_damaged_inside_is_named_with_the_cause(tmp_path: Path) -> None:
+    space, study = Space({"GREEDY": ("1", "2", "3", "4")}), tmp_path / "study.db"
+
+    class Measured:
+        constraints: ClassVar[dict[str, float]] = {}
+
+        def measure(self, candidates: Any, on_result: Any) -> None:
+            for index, _ in enumerate(candidates):
+                on_result(index, MeasureResult((1.0,), MeasureError.NO_ERROR, 0, 0, {"x": 1.0}))
+
+    def searched(count: int) -> int:
+        search = Search(Measured(), space, ["x"], study=study)  # type: ignore[arg-type]
+        search.run(count)
+        return len(search.trials)
+
+    assert searched(2) == 2
+    content = bytearray(study.read_bytes())
+    with sqlite3.connect(study) as file:
+        (page,) = file.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'trial_user_attributes'"
+        ).fetchone()
+    file.close()
+    begin = (page - 1) * 4096
+    content[begin : begin + 4096] = b"\xff" * 4096
+    study.write_bytes(content)
+    with pytest.raises(
+        UsageError, match=r"study\.db cannot be used as a study: database disk image"
+    ):
+        searched(3)
 
 
 def test_a_study_that_another_process_has_is_refused_and_left_as_it_is(source: Path) -> None:

@@ -16,7 +16,7 @@ NAMES = b"\x01control\0\x02systick\0\x03step\0\x04count\0\x05error\0\x06volts\0\
 
 CONTROL, SYSTICK, STEP, COUNT, ERROR, VOLTS, FILTER = 16, 18, 20, 21, 22, 23, 24
 INTERRUPT_EXIT, INTERRUPT_ENTER, TASK, ALLOC, SIZE, CALLER, FREE, DROPPED = 0, 1, 2, 3, 4, 5, 6, 10
-LIVE = 13
+LIVE, HIGH = 13, 14
 
 
 def event(delta: int, number: int, value: int | None = None) -> bytes:

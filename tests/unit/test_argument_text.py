@@ -155,6 +155,19 @@ def test_what_has_no_known_form_is_refused(text: str, message: str) -> None:
     assert message in refusal(text)
 
 
+def test_a_number_for_a_pointer_has_the_hint_for_one_element() -> None:
+    with pytest.raises(UsageError) as caught:
+        value("0x10", "u32*")
+    assert str(caught.value.hint).startswith("x='[0x10]' points to this number. For an array: ")
+
+
+def test_a_value_of_an_enum_class_may_have_its_scope() -> None:
+    assert value("Mode::on", "u8") == "on"
+    assert value("lab::Mode::on", "u8") == "on"
+    assert refusal("Mode::on", "u8*").startswith("x=Mode::on is not an array; ")
+    assert value("Mode::on", "const char*") == "Mode::on"
+
+
 def test_an_array_for_a_scalar_is_refused() -> None:
     assert refusal("int16[4]:ones", "i16") == (
         "x=int16[4]:ones is an array, but the parameter is a number.\nTry: x=NUMBER"
@@ -179,6 +192,7 @@ def test_any_file_is_the_text_or_the_bytes_that_it_holds(tmp_path: Path) -> None
     page.write_bytes(b"<p>\r\n")
     assert value(f"@{page}", "char*") == bytearray(b"<p>\r\n\0")
     assert np.asarray(value(f"@{page}", "u8*")).tolist() == [60, 112, 62, 13, 10]
+    assert value(f"@{page}", "const void*") == bytearray(b"<p>\r\n")
 
 
 @pytest.mark.parametrize("text", ["[0-9]+x*", '{"a": [1, 2]}', "{{name}}"])
@@ -187,6 +201,12 @@ def test_what_can_only_be_a_text_is_one_for_char(text: str) -> None:
     assert "x=" + text in refusal(text)
     with pytest.raises(UsageError):
         read_argument("x", text).value(None)
+
+
+def test_bytes_of_a_command_line_that_are_not_utf_8_stay_as_they_are() -> None:
+    assert value("caf\udce9", "char*") == bytearray(b"caf\xe9\0")  # as Python gives Latin-1's
+    message = r"x: '\ud800' has half of a UTF-16 pair, for which UTF-8 has no form."
+    assert refusal("\ud800", "char*").startswith(message)
 
 
 def test_a_text_that_may_be_a_list_has_a_hint_that_quotes_it() -> None:

@@ -35,6 +35,18 @@ def test_a_call_leads_to_its_target(machine: str, code: str, target: int) -> Non
     assert target in set(targets(machine, bytes.fromhex(code), 0x1000))
 
 
+@pytest.mark.parametrize(
+    ("machine", "code"),
+    [
+        ("EM_RISCV", "032525b1"),  # lw a0, -1262(a0); its second half is that of a c.j
+        ("EM_ARM", "01fb02f0 d0f80000"),  # mul r0, r1, r2; ldr.w r0, [r0]; a bl in the middle
+        ("EM_AVR", "809105c0"),  # lds r24, 0xc005; an rjmp
+    ],
+)
+def test_the_second_half_of_an_instruction_is_not_a_jump(machine: str, code: str) -> None:
+    assert list(targets(machine, bytes.fromhex(code), 0x1000)) == []
+
+
 def test_of_an_unknown_machine_no_call_is_seen() -> None:
     assert list(targets("EM_XTENSA", b"\xe8\0\0\0\0", 0)) == []
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from boardprof.results.stats.ranks import Change, change_points
+from boardprof.results.stats.summary import Change, change_points
 
 STEP = [101, 105, 98, 104, 99, 103, 97, 102, 96, 100, 111, 114, 109, 113, 110, 112]
 """Ten values around 100, then six around 111."""

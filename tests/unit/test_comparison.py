@@ -520,11 +520,33 @@ def test_a_regression_of_one_run_on_each_side_is_told_to_be_of_that() -> None:
     words = "Duration (us) of fir: one run on each side cannot show what varies from run to ru"
     [note] = compare(durations(FAST), durations(SLOW), ["time>5%"]).notes
     assert note.startswith(words)
-    assert note.endswith("run both again with --save and compare each pair.")
+    assert note.endswith(
+        "believe it if it comes again with --ab-rev REV, which measures both in turns, or in each "
+        "of two further pairs of runs."
+    )
     assert compare(durations(FAST), durations(SLOW), ["time>20%"]).notes == ()
     assert compare(counts([205]), counts([206]), ["instructions>0"]).notes == ()
     emulated = (durations(values, facts=EMULATOR) for values in (FAST, SLOW))
     assert compare(*emulated, ["time>5%"]).notes == ()
+
+
+def waiting(times: Sequence[float], cpu: Sequence[float]) -> Report:
+    columns = {"Duration (us)": times, "task-clock (us)": cpu}
+    metrics = {name: [Duration(value) for value in each] for name, each in columns.items()}
+    return report_of(metrics, facts=HARDWARE)
+
+
+def test_a_time_that_changed_without_cpu_time_is_not_called_better_or_worse() -> None:
+    loaded, quiet = waiting([2 * value for value in FAST], FAST), waiting(FAST, FAST)
+    for before, after in ((loaded, quiet), (quiet, loaded)):
+        found = compare(before, after)
+        assert [row.verdict for row in found.rows] == ["changed", "same"]
+        assert found.notes[0].startswith("Duration (us) of fir: most of the change is not CPU time")
+    assert compare(quiet, loaded, ["time>5%"]).regressed  # it may also be a new sleep
+    slower = compare(quiet, waiting(SLOW, SLOW))
+    assert [row.verdict for row in slower.rows] == ["worse", "worse"]
+    noisy = compare(quiet, waiting(SLOW, [value * 1.04 for value in FAST]))
+    assert noisy.rows[0].verdict == "worse"  # the CPU time may have changed by as much
 
 
 # -- what is compared with what ---------------------------------------------------------------

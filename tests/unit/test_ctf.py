@@ -17,6 +17,7 @@ from tests.unit.recordings import (
     CONTROL,
     COUNT,
     FREE,
+    HIGH,
     INTERRUPT_ENTER,
     INTERRUPT_EXIT,
     SIZE,
@@ -67,6 +68,17 @@ def test_each_record_is_an_event_with_its_time_name_and_value(read: Reader) -> N
         "[00000000000000000110] bp:dropped: { cpu_id = 0 }, { events = 3 }",
         "[00000000000000000120] bp:task_switch: { cpu_id = 0 }, { task = 0x0 }",
         "[00000000000000000200] step: { cpu_id = 0 }, { }",
+    ]
+
+
+def test_addresses_above_4_gib_are_whole(read: Reader) -> None:
+    records = [event(1, HIGH, 0x55D5), event(1, ALLOC, 0x1000), event(1, SIZE, 8), event(1, STEP)]
+    events, _ = read.text(recording(block(records, 4)), "--clock-cycles")
+    assert events == [
+        "[00000000000000000001] bp:address_high: { cpu_id = 0 }, { bits_32_to_63 = 21973 }",
+        "[00000000000000000002] bp:alloc: { cpu_id = 0 }, { block = 0x55D500001000 }",
+        "[00000000000000000003] bp:alloc_size: { cpu_id = 0 }, { bytes = 8 }",
+        "[00000000000000000004] step: { cpu_id = 0 }, { }",
     ]
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from boardprof.base.errors import BoardError
-from boardprof.measure.hotspots.debug_probe import DebugProbe
+from boardprof.measure.hotspots.sampled_call import DebugProbe
 
 
 def waits_of(request: str) -> list[int]:

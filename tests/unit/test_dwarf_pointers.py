@@ -289,3 +289,15 @@ def test_a_number_may_be_aligned_by_its_typedef(tmp_path: Path, cc: list[str]) -
     assert reason(tmp_path, text, cc) == (
         "its parameter 'p' is a pointer to u8, aligned to 32 bytes; the arena is aligned to 16"
     )
+
+
+def test_structs_that_lead_to_themselves_through_pointers_to_pointers_are_known(
+    tmp_path: Path,
+) -> None:
+    code = """\
+    typedef struct node node;
+    typedef int op(node *, int);
+    struct node { int n; node **children; node *(*rows)[2]; op *ops[2]; };
+    int f(node *x, node **y) { return 0; }
+    """
+    assert signatures(tmp_path, code) == {"f": "(x: node{40}*, y: ptr{8}*) -> i32"}

@@ -65,6 +65,7 @@ SECTION = b"\x01loop\0\x03go\0\x04level\0\x02timer\0\x01inner\0"
 NAMES = read_names(SECTION)
 LOOP, GO, LEVEL, TIMER, INNER = 16, 18, 19, 20, 22
 EXIT, ENTER, TASK, WIDE, VALUE, DROPPED, LONG, WRAPPED = 0, 1, 2, 8, 9, 10, 11, 12
+HIGH = 14
 
 
 def words(*records: tuple[int, ...]) -> npt.NDArray[np.uint32]:
@@ -248,6 +249,13 @@ def test_a_ring_that_was_not_filled_has_what_was_written() -> None:
 def test_the_value_of_a_wide_number_that_was_overwritten_is_left_out() -> None:
     ring = [(6, GO, 0), (0, VALUE, 9), (7, LEVEL, 5), (0, GO, 0)]
     assert kept(ring, at=2, written=64).number.tolist() == [LEVEL, GO, GO]
+
+
+def test_an_address_whose_upper_half_may_be_overwritten_is_left_out() -> None:
+    ring = [(6, GO, 0), (0, TASK, 9), (7, HIGH, 1), (0, TASK, 9)]
+    found = kept(ring, at=2, written=64)
+    assert found.number.tolist() == [HIGH, TASK, GO]
+    assert found.whole(np.array([1])).tolist() == [0x1_0000_0009]
 
 
 # -- ranges --------------------------------------------------------------------------------------
@@ -602,7 +610,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, cut: int) -> None:
         (("slots", 0, "number"), 4294967296, "it has no range of the number 4294967296."),
         (("slots", 0, "sum"), "../../x", "sum is '../../x'."),
         (("slots", 0, "lost"), -1, "the statistics of a range are"),
-        (("tasks", 0, "number"), 1 << 32, "4294967296 is not a number of 32 bits."),
+        (("tasks", 0, "number"), -1, "-1 is not a number of 63 bits."),
         (("tasks", 0, "stack"), True, "stack is True."),
         (("stopped",), 1.5, "1.5 is not a number of 32 bits."),
     ],
@@ -627,6 +635,23 @@ def test_facts_of_another_type_or_beyond_their_range_are_refused(
     with pytest.raises(
         ReportFileError, match=f"a.trace is not a trace of this boardprof: .*{message}"
     ):
+        read_run(str(file))
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("boardprof-trace.json", 16_777_217), ("blocks", 1_342_177_281)]
+)
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(
+    tmp_path: Path, name: str, size: int
+) -> None:
+    file = tmp_path / "a.trace"
+    write_run(recording(TWO_CORES), str(file))
+    content = bytearray(file.read_bytes())
+    # The directory at the end says how long it is: appnote.txt, 4.3.12, at 24 of an entry.
+    entry = content.rindex(name.encode()) - 46
+    content[entry + 24 : entry + 28] = size.to_bytes(4, "little")
+    file.write_bytes(content)
+    with pytest.raises(ReportFileError, match=f"{name} unpacks to more than {size - 1:,} bytes"):
         read_run(str(file))
 
 

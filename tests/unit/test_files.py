@@ -18,6 +18,7 @@ from boardprof.base.processes import leased
 from boardprof.results.history.store import History
 from boardprof.show.exporters import write_exported
 from boardprof.target.toolchain.cache import Cache
+from tests.support import awake
 
 
 @pytest.mark.parametrize(
@@ -181,3 +182,18 @@ def test_links_in_a_circle_are_replaced_by_the_file(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("a")
     write_bytes(b"new", str(tmp_path / "a"))
     assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_a_pipe_that_nobody_reads_is_given_up_in_time(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with awake() as clock:
+        with pytest.raises(UsageError, match="cannot be written: nobody reads this pipe"):
+            write_bytes(b"abc", str(pipe))
+        assert clock() < 20.0
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_bytes(b"abc", str(pipe))
+        assert os.read(reader, 9) == b"abc"
+    finally:
+        os.close(reader)

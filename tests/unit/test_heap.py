@@ -14,6 +14,7 @@ from tests.unit.recordings import (
     CALLER,
     DROPPED,
     FREE,
+    HIGH,
     LIVE,
     SIZE,
     STEP,
@@ -105,6 +106,29 @@ def test_an_address_that_is_taken_twice_was_given_back_in_between() -> None:
     found = heap([*alloc(1, 0x10, 8), event(5, DROPPED, 1), *alloc(1, 0x10, 20)])
     assert found.live.tolist() == [8, 20]
     assert (found.blocks, found.freed, found.lost) == (2, 0, 1)
+
+
+def test_blocks_with_the_same_low_32_bits_are_two_blocks() -> None:
+    records = [event(9, HIGH, 0x55D5), *alloc(1, 0x1000, 8)]
+    records += [event(9, HIGH, 0x7F00), *alloc(1, 0x1000, 20), *alloc(1, 0x1000, 300)]
+    found = heap([*records, event(1, HIGH, 0x55D5), *free(1, 0x1000)])
+    assert found.live.tolist() == [8, 28, 328, 320]
+    assert (found.freed, found.lost) == (1, 0)
+
+
+def test_sizes_and_callers_have_an_upper_half_of_their_own() -> None:
+    records = [event(1, ALLOC, 16), event(0, HIGH, 2), event(0, SIZE, 5), event(0, HIGH, 1)]
+    [site] = heap([*records, event(0, CALLER, 0x104)]).sites
+    assert (site.bytes, site.caller) == (0x2_0000_0005, 0x1_0000_0104)
+
+
+def test_an_upper_half_belongs_to_the_next_address_whatever_is_between() -> None:
+    dropped = [event(1, HIGH, 7), event(5, DROPPED, 1), event(1, STEP)]
+    found = heap([*dropped, *alloc(1, 0x10, 8), *free(1, 0x10), event(1, HIGH, 7), *free(1, 0x10)])
+    assert (found.freed, found.freed_unknown) == (1, 1)
+    # Of two, the agent has dropped the address of the first one.
+    found = heap([*dropped, event(1, HIGH, 0), *alloc(1, 0x10, 8), *free(1, 0x10)])
+    assert (found.freed, found.freed_unknown) == (1, 0)
 
 
 def test_cores_share_the_memory() -> None:

@@ -31,7 +31,7 @@ from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import write_report
 from tests.cli.command import boardprof
 from tests.support import ROOT, git
-from tests.unit.reports import report_of
+from tests.unit.reports import HARDWARE, report_of
 
 A, B = "a1b2c3d4" * 5, "a1b2ffff" * 5
 
@@ -446,6 +446,20 @@ def test_a_history_in_a_folder_that_may_not_be_entered_is_told(
             [*like_runs(report(2))]
 
 
+def test_a_run_on_another_cpu_is_not_the_one_before(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(history.path))
+    xeon, epyc = (
+        report_of({"cycles": [2]}, facts={**HARDWARE, "cpu": f"x86_64, {name}"})
+        for name in ("Intel(R) Xeon(R) Processor (6-207-2)", "AMD EPYC (25-1-1)")
+    )
+    for each in (xeon, epyc):
+        history.save(each)
+    assert [found.label for found in like_runs(xeon)] == ["#1"]
+    assert [found.label for found in like_runs(epyc)] == ["#2"]
+
+
 def test_what_is_no_database_is_told_and_left_alone(history: History) -> None:
     history.path.parent.mkdir()
     text = "Not a database, but somebody's notes. " * 50
@@ -693,7 +707,7 @@ def test_a_git_that_does_not_answer_is_not_waited_for(
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{here}:/usr/bin:/bin")
-    monkeypatch.setattr("boardprof.results.history.project._TIMEOUT_S", 0.1)
+    monkeypatch.setattr("boardprof.results.history.run._TIMEOUT_S", 0.1)
     assert git_state([], here) is None
     assert keep_run(report(), name="x", on_note=[].append) == 1
     with pytest.raises(HistoryError, match=r"git did not answer in \. within 0\.1 s"):

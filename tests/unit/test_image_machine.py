@@ -9,6 +9,7 @@ import pytest
 
 from boardprof.base.errors import UsageError
 from boardprof.measure.connect import connect
+from boardprof.target.build.sources import names_one_of
 from boardprof.target.descriptions.board import board_spec
 from boardprof.target.elf.object_file import check_image
 
@@ -25,8 +26,9 @@ def image(folder: Path, content: bytes) -> Path:
 
 
 def test_an_image_of_the_board_s_machine_is_taken(tmp_path: Path) -> None:
-    check_image(image(tmp_path, ARM), board_spec("qemu-cortex-m3"))
-    check_image(image(tmp_path, RISCV), board_spec("qemu-rv32"))
+    name_of_the_agent = b"bp.describe\0"
+    check_image(image(tmp_path, ARM + name_of_the_agent), board_spec("qemu-cortex-m3"))
+    check_image(image(tmp_path, RISCV + name_of_the_agent), board_spec("qemu-rv32"))
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,20 @@ def test_any_other_is_refused_and_not_started(
         connect(board, image=image(tmp_path, content))
 
 
+def test_what_is_not_a_regular_file_is_not_called_absent(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/dev/null")):
+        with pytest.raises(UsageError, match=f"^The firmware image {path} is not a regular file"):
+            check_image(path, board_spec("qemu-rv32"))
+    with pytest.raises(UsageError, match=r"fw\.elf does not exist"):
+        check_image(tmp_path / "fw.elf", board_spec("qemu-rv32"))
+
+
 def test_the_boards_that_it_may_be_for_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"with -b, such as .*qemu-rv32"):
         connect("qemu-cortex-m3", image=image(tmp_path, RISCV))
+
+
+def test_a_source_mentions_a_name_in_utf_8_and_never_one_that_utf_8_has_no_form_for() -> None:
+    source = "int café(void);".encode()
+    assert names_one_of(source, ["x", "café"])
+    assert not names_one_of(source, ["caf", "caf\udce9", "\ud800"])

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from boardprof.base.errors import BoardTimeoutError
@@ -75,3 +77,28 @@ def test_a_line_of_seven_bits_is_known_by_what_comes_from_the_board() -> None:
     error = no_welcome("/dev/ttyS0", 10, heard, naks=0, echoes=False, printed="")
     assert "bit 7 of each is 0: the line carries seven bits" in error.message
     assert error.hint == "set eight data bits and no parity on each part of the line"
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "hint"),
+    [
+        (
+            lambda sent: bytes(byte & 0x7F | (byte & 0x7F).bit_count() % 2 << 7 for byte in sent),
+            "all have the same parity: bit 7 is a parity bit",
+            "set eight data bits and no parity on each part of the line",
+        ),
+        (
+            lambda sent: sent.replace(b"\n", b"\r\n"),
+            "0d comes before each 0a: the line inserts it",
+            "turn that off (stty -onlcr)",
+        ),
+    ],
+)
+def test_parity_and_inserted_returns_are_known_by_what_comes_from_the_board(
+    change: Callable[[bytes], bytes], said: str, hint: str
+) -> None:
+    error = no_welcome("/dev/ttyS0", 10, change(FRAME * 3), naks=0, echoes=False, printed="")
+    assert f"that are not text, but no frame, and {said}. They begin with" in error.message
+    assert error.hint == hint
+    error = no_welcome("/dev/ttyS0", 10, FRAME * 3, naks=0, echoes=False, printed="")
+    assert said not in error.message

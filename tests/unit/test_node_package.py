@@ -11,8 +11,12 @@ import pytest
 
 from boardprof.base.errors import MissingToolError, UsageError
 from boardprof.target.descriptions.board import load_board
-from boardprof.target.toolchain.node_package import install_command, node_package_folder
-from boardprof.target.toolchain.tools import missing_text, missing_tools
+from boardprof.target.toolchain.tools import (
+    install_command,
+    missing_text,
+    missing_tools,
+    node_package_folder,
+)
 from tests.unit.test_board_keys import BOARD, folder_of
 
 ROOT = Path(__file__).parents[2]

@@ -97,12 +97,59 @@ def test_outputs_of_other_inputs_or_other_calls_are_not_judged() -> None:
     one, two = np.zeros(2, np.int8), np.ones(2, np.int8)
     found = compare(writing(y=one), writing(y=two, inputs="00000002"))
     assert not found.outputs
-    assert [note for note in found.notes if "other contents before" in note and "outputs" in note]
+    assert "it differs, but the arrays had other contents before" in found.unjudged[0].why
     found = compare(returning(5, output_call=21), returning(6, output_call=11))
     assert not found.outputs
-    assert [note for note in found.notes if note.startswith("The outputs of fir(n=64) on board")]
-    assert not compare(returning(5, output_call=21), returning(5, output_call=11)).notes
+    assert not found.failed
+    assert [each.what for each in found.unjudged] == ["output return of fir"]
+    why = "it differs, but it is from another call: give both runs the same "
+    told = "Not judged by the older outputs: output return of fir(n=64) on board; "
+    assert told + why in found.table()
+    same = compare(returning(5, output_call=21), returning(5, output_call=11))
+    assert not same.notes
+    assert not same.unjudged
     assert not compare(returning(5, warmup=1), returning(6, warmup=2)).outputs  # early Reports
+
+
+def test_an_output_that_cannot_be_judged_fails_if_missing() -> None:
+    before, after = returning(5, output_call=21), returning(6, output_call=11)
+    found = compare(before, after, "instructions>0", fail_if_missing=True)
+    assert (found.failed, found.is_worse) == (True, False)
+    assert json.loads(found.json())["unjudged"][0]["rule"] == "the older outputs"
+    assert not compare(before, after, fail_if_missing=True, allow=["outputs"]).failed
+
+
+def run(result: Any, output_call: int, first: str, last: str, **facts: Any) -> Report:
+    both = [first, last]
+    return returning(result, output_call=output_call, output_crc32s=both, **facts)
+
+
+def test_outputs_that_repeat_are_compared_whatever_the_number_of_calls() -> None:
+    before = run(5, 21, "00000005", "00000005")
+    found = compare(before, run(4, 4, "00000004", "00000004"))
+    assert (texts(found), found.failed) == (["output return: 5 before, 4 after"], True)
+    assert not compare(before, run(5, 4, "00000005", "00000005")).failed
+    near = compare(run(1.0, 21, "a", "a"), run(1.0001, 4, "b", "b"), tolerance=1e-3)
+    assert (near.outputs, near.unjudged) == ((), ())
+
+
+def test_of_a_function_with_state_the_first_calls_are_compared() -> None:
+    before = run(21, 21, "00000001", "00000021")
+    assert compare(before, run(4, 4, "00000001", "00000004")).outputs == ()
+    found = compare(before, run(8, 4, "00000002", "00000008"))
+    assert texts(found) == [
+        "outputs: the first call's have the checksum 00000001 before, 00000002 after"
+    ]
+    found = compare(before, run(8, 4, "00000002", "00000008", tolerance=0.1))
+    assert (found.outputs, len(found.unjudged)) == ((), 1)  # a checksum knows no tolerance
+
+
+def test_a_baseline_keeps_the_checksums_of_the_first_and_the_last_call() -> None:
+    kept = through_file(run(5, 21, "00000005", "00000005"))
+    assert texts(compare(kept, run(4, 4, "00000004", "00000004"))) == [
+        "output return: 5 before, 4 after"
+    ]
+    assert "first and last call" not in render_baseline(returning(5, output_call=21))
 
 
 @pytest.mark.parametrize(

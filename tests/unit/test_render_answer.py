@@ -53,6 +53,34 @@ def test_noisy_samples_have_the_median_and_half_the_range_of_their_middle_half()
     )
 
 
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [
+        ((12_345_678, 12_345_000, 12_346_000), "12.34568 ± 0.00025 s"),
+        ((42_580, 31_580, 53_580), "42.6 ± 5.5 ms"),
+        ((9_999, 9_989, 10_009), "9,999 ± 5 us"),
+        ((0.0755, 0.0655, 0.0855), "0.0755 ± 0.0050 us"),
+        ((5.428, 5.4206, 5.4354), "5.4280 ± 0.0037 us"),
+        ((60_000_000.0, 60_000_000.0, 60_000_000.0), "60 ± 0 s"),
+    ],
+)
+def test_a_value_and_its_spread_have_a_readable_unit_and_the_same_decimals(
+    microseconds: tuple[float, ...], text: str
+) -> None:
+    line = answer(Report(timed(*microseconds), {}, {}))
+    assert line.startswith(f"fir on m4: {text} per call\n")
+
+
+def test_all_times_of_a_table_have_one_unit_and_each_the_decimals_of_its_spread() -> None:
+    rows = [*timed(42_580, 31_580, 53_580), *timed(12_000, 11_990, 12_010, device="m7")]
+    table = answer(Report(rows, {}, {})).splitlines()
+    assert [line.rstrip() for line in table[:3]] == [
+        "Name  Board  Time (ms)   Spread",
+        "fir   m4        42.6      ± 5.5",
+        "fir   m7        12.000  ± 0.005",
+    ]
+
+
 def test_a_call_that_is_shorter_than_measuring_it_has_no_spread_and_one_line_says_why() -> None:
     measured = {
         "calibration": {"duration_time": 20},
@@ -284,7 +312,7 @@ def test_a_ratio_has_the_spread_of_both_medians() -> None:
     lines = answer(Report([*first, *second], {}, {})).splitlines()
     # Quartiles 9.5 and 10.5 of 10, 4.9 and 5.1 of 5: 0.5 * sqrt(0.05^2 + 0.02^2) = 0.0269.
     assert lines[1].split()[-1] == "1.00"
-    assert "0.50 ± 0.027" in lines[2]
+    assert "0.500 ± 0.027" in lines[2]
 
 
 def test_with_one_sample_each_no_setting_is_best() -> None:

@@ -514,6 +514,13 @@ class TestRule6Layout:
             "ab                                                              ",
         ]
 
+    def test_names_that_are_not_utf_8_can_be_printed_in_tvms_layout_too(self) -> None:
+        odd = Report([{"Name": "caf\udce9", "x": Count(1)}], {}, {"by": "\udcff"})  # type: ignore[dict-item]
+        text = odd.table(compat="tvm")
+        assert text.encode().decode() == text
+        assert text.splitlines()[1] == r"caf\udce9  " + text.splitlines()[1][11:]
+        assert text.splitlines()[-1] == r"by: \udcff"
+
     def test_ours_pads_by_the_width_on_a_terminal(self) -> None:
         text = report(
             {"Name": "漢字", "Count": Count(1)},  # each two columns wide

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from boardprof.base.errors import DeviceBoundsError
-from boardprof.measure.sampling.arena_layout import FENCE, Fence, Slot, fences, lay_out
+from boardprof.measure.sampling.placement import FENCE, Fence, Slot, fences, lay_out
 from boardprof.target.arguments.array_argument import ArrayArgument
 from boardprof.target.arguments.passing import Passing
 

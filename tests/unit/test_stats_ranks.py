@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.results.stats.ranks import (
+from boardprof.results.stats.summary import (
     mann_whitney,
     mid_ranks,
     rank_correlation,

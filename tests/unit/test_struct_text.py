@@ -196,7 +196,13 @@ def test_the_hint_is_in_the_command_line_s_words() -> None:
         "s=zeros, s=[3]:zeros for three, s='{gain=..., ...}', s=@s.bin or s=uint8[20]:ones for the "
         "bytes, a structured s=@s.npy, or s=NULL"
     )
-    assert refusal("5", I16).partition("Try: ")[2].startswith("s='[1, 2, 3]', s=int16[64]:zeros,")
+    assert (
+        refusal("5", I16)
+        .partition("Try: ")[2]
+        .startswith(
+            "s='[5]' points to this number. For an array: s='[1, 2, 3]', s=int16[64]:zeros,"
+        )
+    )
 
 
 @pytest.mark.parametrize(

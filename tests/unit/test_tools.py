@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import boardprof
 from boardprof.base.errors import BuildError, MissingToolError
 from boardprof.target.descriptions.board import board_spec
 from boardprof.target.toolchain import tools
@@ -86,6 +87,36 @@ def test_a_failure_has_the_program_s_words_and_its_command_apart(tmp_path: Path)
         Tools(None).run("sh", ["-c", "echo wrong >&2; exit 3"], tmp_path, "it does not compile")
     assert str(caught.value) == "it does not compile:\nwrong"
     assert caught.value.command == f"cd {tmp_path} && sh -c 'echo wrong >&2; exit 3'"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("#!/bin/sh\nkill -SEGV $$", ":\n{cc} ended by SIGSEGV, without a message"),
+        ("#!/bin/sh\nexit 3", ":\n{cc} ended with code 3, without a message"),
+        ("#!/no/such/shell", ": the program in its first line is missing."),
+    ],
+)
+def test_a_compiler_that_says_nothing_has_its_end_as_the_cause(
+    tmp_path: Path, script: str, said: str
+) -> None:
+    cc = tmp_path / "cc"
+    cc.write_text(script + "\n")
+    cc.chmod(0o755)
+    with pytest.raises(BuildError) as caught:
+        Tools(None).run(str(cc), [], tmp_path, "f.c does not compile")
+    assert str(caught.value).startswith("f.c does not compile" + said.format(cc=cc))
+
+
+def test_a_compiler_that_writes_no_object_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gcc").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "gcc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "f.c").write_text("int f(void) { return 1; }\n")
+    with pytest.raises(BuildError, match="gcc ended with code 0, but wrote no object"):
+        boardprof.build(tmp_path / "f.c", board="native")
 
 
 def test_what_a_compiler_says_is_english_under_any_language(

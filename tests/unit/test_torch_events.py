@@ -35,13 +35,11 @@ def event(
     **named: object,
 ) -> FunctionEvent:
     return FunctionEvent(
-        0,
         name,
         kind,
         thread,
         start_us * 1000,
         end_us * 1000,
-        0,
         metrics=metrics or {},
         **named,  # type: ignore[arg-type]
     )

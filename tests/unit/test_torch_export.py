@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import time
 from itertools import combinations
@@ -215,6 +216,10 @@ def test_metadata_stand_beside_the_events_as_they_were_given(tmp_path: Path) -> 
                 prof.add_metadata_json(taken, "1")
     with pytest.raises(UsageError, match="'bad' is not JSON"):
         prof.add_metadata_json("bad", "{")
+    # Python reads these, and the trace would be unreadable for everybody else.
+    for value in ("NaN", '{"a": [-Infinity]}', "1e999", "[" * 100_000):
+        with pytest.raises(UsageError, match="'bad' is not JSON"):
+            prof.add_metadata_json("bad", value)
     prof.export_chrome_trace(str(tmp_path / "trace.json"))
     trace = parsed((tmp_path / "trace.json").read_text())
     assert trace["before"] == [1, 2]
@@ -246,6 +251,23 @@ def test_stacks_are_lines_of_names_without_separators_and_own_time(tmp_path: Pat
     assert int(lines['a_"layer";in_side_it']) == own["in;side it"] > 0
 
 
+def test_a_path_in_bytes_is_taken_and_a_name_that_is_not_utf_8_is_escaped(tmp_path: Path) -> None:
+    with profile() as prof, record_function("caf\udce9"):
+        pass
+    path = os.fsencode(tmp_path / "trace.json.gz")
+    prof.export_chrome_trace(path)  # type: ignore[arg-type]
+    (event,) = [
+        e
+        for e in parsed(gzip.decompress(Path(os.fsdecode(path)).read_bytes()).decode())[
+            "traceEvents"
+        ]
+        if e.get("cat") == "user_annotation"
+    ]
+    assert event["name"] == "caf\udce9"
+    (average,) = prof.key_averages()
+    assert repr(average).startswith("<caf\\udce9: 1 calls, ")
+
+
 def test_stacks_without_a_line_are_refused_and_so_are_other_metrics(tmp_path: Path) -> None:
     prof = recorded()
     with pytest.raises(UsageError, match="none of 3 events has a self_device_time_total"):
@@ -255,6 +277,8 @@ def test_stacks_without_a_line_are_refused_and_so_are_other_metrics(tmp_path: Pa
             prof.export_stacks(tmp_path / "x", alias)
     with pytest.raises(UnknownNameError, match="metric of stacks 'cpu_time'"):
         prof.export_stacks(tmp_path / "x", "cpu_time")
+    with pytest.raises(UnknownNameError, match="metric of stacks '5'"):
+        prof.export_stacks(tmp_path / "x", 5)  # type: ignore[arg-type]
     assert not (tmp_path / "x").exists()
 
 

@@ -113,6 +113,53 @@ void bp_port_unmask(uintptr_t before) {
 __attribute__((weak)) const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
     .longest_us = BP_AVR_LONGEST_US, .masks_guard = true};
 
+#if defined(__AVR_ATmega640__) || defined(__AVR_ATmega1280__) || defined(__AVR_ATmega1281__) || \
+    defined(__AVR_ATmega2560__) || defined(__AVR_ATmega2561__)
+#define BP_IS_LARGE 1
+#else
+#define BP_IS_LARGE 0
+#endif
+
+/* The bits that enable an interrupt, without those of this port (DS40002061 and DS40002211,
+ * "Register Summary"). A small chip's registers are a part of a large one's. */
+static const struct {
+    uint16_t address;
+    uint8_t bits;
+} bp_enables[] BP_ROM = {
+    {0x3d, 0xff}, /* EIMSK */
+    {0x68, 0x07}, /* PCICR */
+    {0x6e, 0x07}, /* TIMSK0 */
+    {0x6f, 0x2e}, /* TIMSK1, without TOIE1 */
+    {0x70, 0x07}, /* TIMSK2 */
+    {0xc1, 0x60}, /* UCSR0B: TXCIE0, UDRIE0; without RXCIE0 */
+    {0x3f, 0x08}, /* EECR: EERIE */
+    {0x57, 0x80}, /* SPMCSR: SPMIE */
+    {0x4c, 0x80}, /* SPCR: SPIE */
+    {0xbc, 0x01}, /* TWCR: TWIE */
+    {0x7a, 0x08}, /* ADCSRA: ADIE */
+    {0x50, 0x08}, /* ACSR: ACIE */
+    {0x60, 0x40}, /* WDTCSR: WDIE */
+#if BP_IS_LARGE
+    {0x71, 0x2f},  /* TIMSK3 */
+    {0x72, 0x2f},  /* TIMSK4 */
+    {0x73, 0x2f},  /* TIMSK5 */
+    {0xc9, 0xe0},  /* UCSR1B: RXCIE1, TXCIE1, UDRIE1 */
+    {0xd1, 0xe0},  /* UCSR2B */
+    {0x131, 0xe0}, /* UCSR3B */
+#endif
+};
+
+uint32_t bp_port_enabled_interrupts(void) {
+    uint8_t enabled = 0;
+    for (uint8_t i = 0; i < sizeof(bp_enables) / sizeof(bp_enables[0]); i++) {
+        uint8_t bits = BP_AVR_BYTE(BP_ROM_GET(bp_enables[i].address));
+        for (bits &= BP_ROM_GET(bp_enables[i].bits); bits != 0; bits &= (uint8_t)(bits - 1u)) {
+            enabled++;
+        }
+    }
+    return (BP_AVR_SREG & 0x80u) != 0 ? enabled : 0;
+}
+
 #endif
 
 #if BP_CFG_STACK
@@ -120,7 +167,7 @@ uint8_t *bp_port_stack_limit(void) {
     return bp_stack_guard_start + BP_AVR_CANARY;
 }
 
-static uint8_t bp_quiet_since;
+static uint32_t bp_quiet_since; /* bp_avr_overflows */
 bool bp_avr_is_quiet;
 
 /* The lowest byte of TIMER1's wraps. */
@@ -137,7 +184,7 @@ void bp_port_stack_quiet(void) {
         __asm__ volatile("sleep" ::: "memory"); /* a wrap just before it only costs one more lap */
     }
     BP_SMCR = 0;
-    bp_quiet_since = bp_wraps();
+    bp_quiet_since = bp_avr_overflows;
 }
 
 void bp_port_stack_off(void) {
@@ -146,7 +193,7 @@ void bp_port_stack_off(void) {
 }
 
 bool bp_port_stack_hit(void) {
-    return bp_wraps() != bp_quiet_since;
+    return bp_avr_overflows != bp_quiet_since;
 }
 #endif
 

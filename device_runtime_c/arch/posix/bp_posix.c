@@ -29,15 +29,17 @@
 
 #define BP_POSIX_NONE (-1)
 
-/* A host that accepts no byte for this long hangs; what it missed is dropped. */
-#define BP_POSIX_STALL_MS 1000
+/* How long a host may take for a write: a second, and what a line of 1000 bytes a second takes. The
+ * rest is dropped. Then no write waits until the host has taken a whole one: it hangs. */
+#define BP_POSIX_WRITE_MS(length) (1000u + (length))
 
 static struct {
     int door; /* where the next host comes from; BP_POSIX_NONE: no other host can come */
     int fd;   /* the host; BP_POSIX_NONE if there is no host now */
     bool is_tty;
     bool drained; /* the last read took everything */
-    size_t head;  /* bp_posix_in[head..tail) has arrived and is not yet taken */
+    bool hangs;
+    size_t head; /* bp_posix_in[head..tail) has arrived and is not yet taken */
     size_t tail;
 } bp_posix = {.door = BP_POSIX_NONE, .fd = BP_POSIX_NONE};
 
@@ -52,6 +54,7 @@ static void bp_posix_begin(int fd, size_t length) {
     bp_posix.fd = fd;
     bp_posix.is_tty = false;
     bp_posix.drained = false;
+    bp_posix.hangs = false;
     bp_posix.head = 0;
     bp_posix.tail = length;
 #if BP_POSIX_RING
@@ -137,13 +140,11 @@ static void bp_posix_hang_up(void) {
     bp_posix.fd = BP_POSIX_NONE;
 }
 
-static bool bp_posix_ready(int fd, short events, int timeout_ms) {
-    struct pollfd entry = {.fd = fd, .events = events};
-    int ready;
-    do { /* a signal is not a timeout; it may prolong the wait, which does no harm */
-        ready = poll(&entry, 1, timeout_ms);
-    } while (ready < 0 && errno == EINTR);
-    return ready > 0;
+/* Wait until the host's line is ready, or a signal comes; -1: for ever. False after that time. So a
+ * caller with a limit looks at the clock itself: a timer may send signals for ever. */
+static bool bp_posix_wait(short events, int timeout_ms) {
+    struct pollfd entry = {.fd = bp_posix.fd, .events = events};
+    return poll(&entry, 1, timeout_ms) != 0;
 }
 
 /* Wait for a host. If `wait` is false, only check whether one has come. */
@@ -184,7 +185,7 @@ static void bp_posix_fill(bool wait) {
         return;
     }
     if (wait && bp_posix.is_tty) { /* its descriptor is non-blocking, and probably empty */
-        (void)bp_posix_ready(bp_posix.fd, POLLIN, -1);
+        (void)bp_posix_wait(POLLIN, -1);
     }
     ssize_t got = bp_posix.is_tty
                       ? read(bp_posix.fd, bp_posix_in, sizeof bp_posix_in)
@@ -196,7 +197,7 @@ static void bp_posix_fill(bool wait) {
     } else if (got < 0 && errno == EAGAIN) {
         /* A non-blocking descriptor. A blocking socket never gets here with `wait`. */
         if (wait) {
-            (void)bp_posix_ready(bp_posix.fd, POLLIN, -1);
+            (void)bp_posix_wait(POLLIN, -1);
         }
     } else if (got == 0 || errno != EINTR) {
         bp_posix_hang_up();
@@ -229,6 +230,7 @@ void bp_port_idle(void) {
 #endif
 
 void bp_port_write(const uint8_t *buffer, size_t length) {
+    uint64_t until_ms = 0;
     while (length != 0 && bp_posix.fd != BP_POSIX_NONE) {
         ssize_t sent = bp_posix.is_tty
                            ? write(bp_posix.fd, buffer, length)
@@ -237,13 +239,20 @@ void bp_port_write(const uint8_t *buffer, size_t length) {
             buffer += sent;
             length -= (size_t)sent;
         } else if (errno == EAGAIN) {
-            if (!bp_posix_ready(bp_posix.fd, POLLOUT, BP_POSIX_STALL_MS)) {
+            uint64_t now_ms = bp_port_ticks() / 1000000u;
+            if (until_ms == 0) {
+                until_ms = now_ms + (bp_posix.hangs ? 0 : BP_POSIX_WRITE_MS(length));
+            }
+            bp_posix.hangs =
+                now_ms >= until_ms || !bp_posix_wait(POLLOUT, (int)(until_ms - now_ms));
+            if (bp_posix.hangs) {
                 return;
             }
         } else if (errno != EINTR) {
             bp_posix_hang_up();
         }
     }
+    bp_posix.hangs = false;
 }
 
 /// Clocks and resets ///
@@ -289,9 +298,16 @@ uint8_t bp_port_reset_cause(void) {
     return BP_RESET_POWER_ON; /* a new process, or a new agent in one */
 }
 
+#ifndef GRND_INSECURE
+#define GRND_INSECURE 4 /* linux/random.h; C libraries before 2020 lack it */
+#endif
+
+/* It must differ from the last one, but need not be secret. So do not wait for entropy: a machine
+ * that has just started and has no source of it would collect it for a second (random(7)). */
 uint32_t bp_port_boot_id(void) {
     uint32_t id;
-    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id) {
+    if (getrandom(&id, sizeof id, GRND_INSECURE) != (ssize_t)sizeof id && /* since Linux 5.6 */
+        getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id) {
         id = (uint32_t)bp_port_ticks();
     }
     return id;

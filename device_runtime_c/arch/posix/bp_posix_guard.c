@@ -221,7 +221,7 @@ static void bp_thread_begin(void) {
         (void)pthread_atfork(NULL, NULL, bp_on_fork);
     }
     bp_posix_image_find(&bp_posix_guard.image);
-    bp_posix_process_begin(bp_posix_guard.image.is_program);
+    bp_posix_process_begin(&bp_posix_guard.image);
     memset(bp_handler_stack, 0, sizeof bp_handler_stack); /* so that its page faults come now */
     bp_posix_guard.has_timer = timer_create(CLOCK_MONOTONIC, &event, &bp_posix_guard.timer) == 0;
     bp_posix_guard.stack_end = bp_posix_stack_lowest();
@@ -242,10 +242,8 @@ static void bp_enter(void) {
     if (!bp_posix_guard.is_ready) {
         bp_thread_begin();
     }
-    if (!bp_posix_guard.is_installed || !bp_posix_guard.image.is_program) {
-        const stack_t ours = {.ss_sp = bp_handler_stack, .ss_size = sizeof bp_handler_stack};
-        (void)sigaltstack(&ours, &bp_posix_guard.stack_before);
-    }
+    const stack_t ours = {.ss_sp = bp_handler_stack, .ss_size = sizeof bp_handler_stack};
+    (void)sigaltstack(&ours, &bp_posix_guard.stack_before);
     if (!bp_posix_guard.is_installed) {
         /* Another board in this process may be doing the same right now. The loader calls back
          * under a lock that all images share. No other lock is shared by all of them. */
@@ -307,11 +305,7 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
             (void)syscall(SYS_exit_group, 0);
         }
     }
-    if (!bp_posix_process_restore()) {
-        static const char told[] =
-            "warning: the function lowered a limit of the process for good\n";
-        (void)!write(STDERR_FILENO, told, sizeof told - 1);
-    }
+    bp_posix_process_restore();
     bp_end_limit();
     bp_leave();
     *fault = bp_posix_guard.fault;
@@ -322,10 +316,14 @@ bool bp_posix_is_guarded(void) {
 }
 
 void bp_posix_exit_guarded(const void *caller) {
+    uintptr_t back = (uintptr_t)caller;
+#ifdef __arm__
+    back &= ~(uintptr_t)1; /* it marks Thumb code */
+#endif
     if (bp_is_mine()) {
         bp_posix_guard.fault = (bp_fault_t){
             .cause = BP_FAULT_ABORT,
-            .pc = (uintptr_t)caller - 1 - bp_posix_guard.image.bias,
+            .pc = back - 1 - bp_posix_guard.image.bias,
         };
         bp_go_back();
     }

@@ -105,7 +105,7 @@ static uintptr_t bp_caller_of_nothing(const void *context) {
 #elif defined(__aarch64__)
     return (uintptr_t)c->uc_mcontext.regs[30];
 #elif defined(__arm__)
-    return (uintptr_t)c->uc_mcontext.arm_lr;
+    return (uintptr_t)c->uc_mcontext.arm_lr & ~(uintptr_t)1; /* it marks Thumb code */
 #elif defined(__riscv)
     return (uintptr_t)c->uc_mcontext.__gregs[REG_RA];
 #else

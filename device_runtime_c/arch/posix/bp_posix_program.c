@@ -4,6 +4,7 @@
 
 #include "bp_posix_program.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
@@ -70,10 +71,17 @@ static int bp_open_line(int argc, char **argv, bool *stdio) {
 
 #if BP_CFG_HEAP
 
-/* Of the main arena (mallinfo2(3)). The agent itself takes nothing from it. */
+/* Of the main arena (mallinfo2(3)). The agent itself takes nothing from it. A request that was
+ * refused leaves ENOMEM. */
 bool bp_port_heap(bp_port_heap_t *out) {
 #if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 33)
-    *out = (bp_port_heap_t){.taken = (uint32_t)mallinfo2().uordblks, .room = UINT32_MAX};
+    static uint32_t refused;
+    if (errno == ENOMEM) {
+        errno = 0;
+        refused++;
+    }
+    *out = (bp_port_heap_t){
+        .taken = (uint32_t)mallinfo2().uordblks, .refused = refused, .room = UINT32_MAX};
     return true;
 #else
     (void)out;

@@ -186,8 +186,8 @@ uintptr_t bp_port_mask(void);
 void bp_port_unmask(uintptr_t before);
 
 /* How many sources of interrupts are enabled now, besides those of the port itself.
- * Optional: bp_arch_mask.h of Cortex-M and RISC-V defines it; the agent has a weak definition that
- * returns 0.  Context: bp_poll. */
+ * Optional: bp_arch_mask.h of Cortex-M and RISC-V, and bp_avr.c, define it; the agent has a weak
+ * definition that returns 0.  Context: bp_poll, and guarded calls right before measured windows. */
 uint32_t bp_port_enabled_interrupts(void);
 
 /* Describes the board's interrupts to the host. */

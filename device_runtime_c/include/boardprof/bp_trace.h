@@ -114,6 +114,11 @@ void bp_trace_value(uintptr_t id, uint32_t value);
 void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing);
 void bp_range_end(uintptr_t id, bp_slot_t *slot, uint32_t tracing);
 void bp_trace_alloc(const void *block, size_t size, const void *caller);
+#if UINTPTR_MAX > UINT32_MAX
+void bp_trace_address(uintptr_t id, uintptr_t address);
+#else
+#define bp_trace_address(id, address) bp_trace_value((id), (uint32_t)(address))
+#endif
 
 #if BP_CFG_TRACE_HEAP
 /* For a heap whose live memory is counted all the time, so that a recording knows what existed
@@ -459,14 +464,14 @@ static inline void bp_range_leave(const bp_range_t *range) {
 
 /* The operating system switches to a task: any pointer that identifies it; NULL: to the scheduler,
  * or to idle. It replaces bp_task_switched, which it calls. */
-#define BP_TASK_SWITCH(task)                                                  \
-    do {                                                                      \
-        const void *bp_next_task = (task);                                    \
-        BP_TRACE_TASK_RUNS(bp_next_task);                                     \
-        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {                  \
-            bp_trace_value(BP_TRACE_TASK, (uint32_t)(uintptr_t)bp_next_task); \
-        }                                                                     \
-        BP_TRACE_TASK_SWITCHED(bp_next_task);                                 \
+#define BP_TASK_SWITCH(task)                                          \
+    do {                                                              \
+        const void *bp_next_task = (task);                            \
+        BP_TRACE_TASK_RUNS(bp_next_task);                             \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {          \
+            bp_trace_address(BP_TRACE_TASK, (uintptr_t)bp_next_task); \
+        }                                                             \
+        BP_TRACE_TASK_SWITCHED(bp_next_task);                         \
     } while (0)
 
 /* Memory was taken from a heap, or given back. BP_ALLOC belongs into the allocating function: it
@@ -478,11 +483,11 @@ static inline void bp_range_leave(const bp_range_t *range) {
             bp_trace_alloc((block), (bytes), __builtin_return_address(0)); \
         }                                                                  \
     } while (0)
-#define BP_FREE(block)                                                   \
-    do {                                                                 \
-        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {             \
-            bp_trace_value(BP_TRACE_FREE, (uint32_t)(uintptr_t)(block)); \
-        }                                                                \
+#define BP_FREE(block)                                           \
+    do {                                                         \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {     \
+            bp_trace_address(BP_TRACE_FREE, (uintptr_t)(block)); \
+        }                                                        \
     } while (0)
 
 #else /* without BP_CFG_TRACE; only the hooks of BP_CFG_INTERRUPTS=2 are left */

@@ -132,6 +132,7 @@ enum bp_trace_id {
     BP_TRACE_LONG = 11,
     BP_TRACE_WRAPPED = 12,
     BP_TRACE_LIVE = 13,
+    BP_TRACE_HIGH = 14,
 };
 
 enum bp_trace_flag {

@@ -22,7 +22,7 @@ bool bp_port_heap(bp_port_heap_t *out) {
     if (__malloc_av_ != NULL && taken != 0) {
         taken -= __malloc_av_[2][1] & ~3u; /* its size, and two flags */
     }
-    *out = (bp_port_heap_t){.taken = taken, .refused = bp_libc_refused, .room = UINT32_MAX};
+    *out = (bp_port_heap_t){.taken = taken, .refused = bp_libc_refusals(), .room = UINT32_MAX};
     return true;
 }
 

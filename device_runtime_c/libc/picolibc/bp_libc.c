@@ -13,7 +13,7 @@
 #if BP_LIBC_HEAP && BP_CFG_HEAP
 bool bp_port_heap(bp_port_heap_t *out) {
     *out = (bp_port_heap_t){
-        .taken = (uint32_t)bp_libc_taken, .refused = bp_libc_refused, .room = UINT32_MAX};
+        .taken = (uint32_t)bp_libc_taken, .refused = bp_libc_refusals(), .room = UINT32_MAX};
     return true;
 }
 #endif

@@ -33,6 +33,8 @@
     │   └── MissingToolError        a program needed for it is not installed
     └── StorageError             8  a file has no room: the disk is full, or fails
 
+A warning, too, can name the caller's line: `warn_user`.
+
 Every message says what happened and to what; ``hint`` says what to try, with the options of the
 command line, or with the parameters of Python. The command line ends with ``exit_code``.
 """
@@ -41,8 +43,11 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import os
 import posixpath
-from collections.abc import Iterable, Iterator
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +85,9 @@ __all__ = [
     "WrongOutputError",
 ]
 
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
+_NOT_THE_USERS = (f"{_PACKAGE}{os.sep}", contextlib.__file__)
+
 _PARAMETERS = {
     "--baud": "baud=",
     "--cold": "cold=True",
@@ -93,6 +101,7 @@ _PARAMETERS = {
     "--number": "number=",
     "--port": "port=",
     "--repeat": "repeat=",
+    "--sampled": "sampled=True",
     "--takeover": "takeover=True",
     "--timeout": "timeout_s=",
     "--wall-timeout": "wall_timeout_s=",
@@ -105,12 +114,40 @@ _LISTS = ("--no-inline",)
 
 _IN_PYTEST = frozenset(
     f"--{name}"
-    for name in ("allow", "baud", "board", "fail-if", "port", "save", "timeout", "wall-timeout")
+    for name in (
+        "ab-rev",
+        "allow",
+        "baud",
+        "board",
+        "fail-if",
+        "port",
+        "save",
+        "timeout",
+        "wall-timeout",
+    )
 )
 """Options that pytest has, too, under names that begin with ``--bp-``."""
 
 _prefix = ""
 """With which the options of the caller begin: ``--``, ``--bp-`` in pytest, or "" in Python."""
+
+_OF_CONNECTIONS = frozenset(
+    f"--{name}"
+    for name in (
+        "baud",
+        "debug-probe",
+        "image",
+        "key-file",
+        "port",
+        "takeover",
+        "timeout",
+        "wall-timeout",
+    )
+)
+"""Options of most commands that reach a board, but not of all."""
+
+_in_command: Callable[[str], str] = str
+"""Names one of these for the command that runs."""
 
 _CONSOLE_LINES = 20
 _TAB = "\t"
@@ -119,12 +156,19 @@ _TAB = "\t"
 @contextlib.contextmanager
 def speaking_of_options(prefix: str = "--") -> Iterator[None]:
     """Word errors for the command line, or for pytest, while the context lasts, in all threads."""
-    global _prefix
-    before, _prefix = _prefix, prefix
+    global _prefix, _in_command
+    before = _prefix, _in_command
+    _prefix, _in_command = prefix, str
     try:
         yield
     finally:
-        _prefix = before
+        _prefix, _in_command = before
+
+
+def begin_command(named: Callable[[str], str]) -> None:
+    """From now on ``named`` words the options of connections, until the next command."""
+    global _in_command
+    _in_command = named
 
 
 def option(name: str, value: str | None = None) -> str:
@@ -136,6 +180,8 @@ def option(name: str, value: str | None = None) -> str:
         return parameter + (f'["{value}"]' if name in _LISTS else f'"{value}"')
     if _prefix and name in _IN_PYTEST:
         name = f"{_prefix}{name[2:]}"
+    if _prefix == "--" and name in _OF_CONNECTIONS:
+        name = _in_command(name)
     return name if value is None else f"{name} {value}"
 
 
@@ -159,6 +205,9 @@ class BoardprofError(Exception):
 
     exit_code: int = 70
     """Exit code of an error in boardprof itself (EX_SOFTWARE of sysexits(3)); 1 is a regression."""
+
+    kept: Any = None
+    """The `Measurement` with the samples from before a call that never ended; None if none are."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         """Keep what happened (``message``) and what to try (``hint``)."""
@@ -544,3 +593,12 @@ def still_answers(error: BaseException) -> bool:
         return True
     gone = (BoardTimeoutError, LinkError, DeviceResetError, DeviceEndedError)
     return isinstance(error, Exception) and not isinstance(error, gone)
+
+
+def warn_user(message: str) -> None:
+    """Warn at the innermost line outside of this package, such as a ``with``."""
+    # Helpers that enter and leave a ``with`` for the user, such as ``ExitStack``, are skipped too.
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)

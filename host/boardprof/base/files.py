@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import stat
+import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
@@ -30,6 +31,8 @@ _OPEN_FILES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 _LONGEST = 1 << 31
 _LONGEST_TEXT = 1 << 24
+
+_READER_S = 5.0
 
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the writer of a pipe
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -184,7 +187,8 @@ def write_bytes(content: bytes, file: str) -> None:
                 summary.write(content)
         elif path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
             check_owner(path)
-            path.write_bytes(content)
+            with _opened_device(path) as device:
+                device.write(content)
         else:
             check_owner(path.parent)
             target = _real(path.parent) / path.name
@@ -194,6 +198,23 @@ def write_bytes(content: bytes, file: str) -> None:
             _replace({target: content})
     except OSError as error:
         raise unwritable(file, error) from error
+
+
+def _opened_device(path: Path) -> IO[bytes]:
+    """Open a pipe or a device; OSError if nobody reads a pipe for some seconds."""
+    deadline = time.monotonic() + _READER_S
+    while True:
+        try:
+            handle = os.open(path, os.O_WRONLY | _NO_WAIT | _BINARY)
+        except OSError as error:
+            if error.errno != errno.ENXIO or not path.is_fifo():
+                raise
+            if time.monotonic() > deadline:
+                raise OSError(errno.ENXIO, "nobody reads this pipe", f"{path}") from error
+            time.sleep(0.05)
+        else:
+            os.set_blocking(handle, True)
+            return os.fdopen(handle, "wb")
 
 
 def write_folder(content: Mapping[str, bytes], folder: Path) -> None:
@@ -274,13 +295,16 @@ def home_folder() -> Path:
         ) from error
 
 
-def check_runnable(program: str | Path) -> None:
-    """Refuse a program or plugin of ours on a file system from which nothing may run."""
+def check_runnable(program: str | Path, variable: str = "XDG_CACHE_HOME") -> None:
+    """Refuse a program or plugin of ours on a file system from which nothing may run.
+
+    ``variable`` of the environment sets its folder.
+    """
     with suppress(OSError):
         if os.statvfs(program).f_flag & os.ST_NOEXEC:
             raise UsageError(
                 f"{program} cannot run: its file system is mounted noexec.",
-                hint="set XDG_CACHE_HOME to a folder on a file system from which programs may run",
+                hint=f"set {variable} to a folder on a file system from which programs may run",
             )
 
 

@@ -31,6 +31,11 @@ def escaped(text: str, keep: str = "") -> str:
     return text if text.isprintable() else text.translate(_shown(keep))
 
 
+def encodable(text: str) -> str:
+    r"""Return ``text`` with lone surrogates, for which UTF-8 has no form, as ``\udce9``."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
 def bounded(text: str) -> str:
     """Return ``text`` as `escaped` does, cut if it is endless; twice changes nothing more."""
     shown = escaped(text[:_LONGEST])

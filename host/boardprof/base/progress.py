@@ -23,7 +23,7 @@ Show: TypeAlias = Callable[[str, int, "int | None"], None]
 _TICK_S = 1.0
 
 _QUIET_S = 2
-"""Shorter waits are not shown, because the previous line is more informative."""
+"""Shorter waits between two rounds are not shown: how many are done is more informative."""
 
 _show: ContextVar[Show | None] = ContextVar("boardprof_progress", default=None)
 
@@ -82,24 +82,39 @@ def activity(
 
 
 @contextlib.contextmanager
-def waiting(what: str) -> Iterator[Callable[[], None]]:
-    """Show how long the board is silent; yields a function to call when something has come."""
+def waiting(what: str, *, once: bool = False) -> Iterator[Callable[[], None]]:
+    """Show how long the board is silent; yields a function to call when something has come.
+
+    ``once``: only until something has come for the first time.
+    """
     show = _show.get()
     if show is None:
         yield lambda: None
         return
+    quiet_s = 0
 
     def tick(passed: int) -> None:
-        if passed >= _QUIET_S:
+        if passed >= quiet_s:
             show(what, passed, None)
 
-    with _each_second(tick) as heard:
+    with _each_second(tick, once=once) as restart:
+
+        def heard() -> None:
+            nonlocal quiet_s
+            quiet_s = _QUIET_S
+            restart()
+
         yield heard
 
 
 @contextlib.contextmanager
-def _each_second(tick: Callable[[int], None]) -> Iterator[Callable[[], None]]:
-    """Call ``tick`` with the seconds since the beginning, or since the yielded function's call."""
+def _each_second(
+    tick: Callable[[int], None], *, once: bool = False
+) -> Iterator[Callable[[], None]]:
+    """Call ``tick`` with the seconds since the beginning, or since the yielded function's call.
+
+    ``once``: that call ends it.
+    """
     ended, began_s = threading.Event(), time.monotonic()
 
     def restart() -> None:
@@ -113,7 +128,7 @@ def _each_second(tick: Callable[[int], None]) -> Iterator[Callable[[], None]]:
     thread = threading.Thread(target=run, name="boardprof-progress", daemon=True)
     thread.start()
     try:
-        yield restart
+        yield ended.set if once else restart
     finally:
         ended.set()
         thread.join()

@@ -19,6 +19,7 @@ The user's file may also have ``trusted``: folders whose project file is read wh
 from __future__ import annotations
 
 import os
+import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -194,7 +195,7 @@ def _if_there(file: Path) -> SettingsFile | None:
 def _is_there(file: Path) -> bool:
     """Tell whether the file exists and has settings of boardprof."""
     try:
-        if not file.is_file():
+        if not stat.S_ISREG(file.stat().st_mode):
             return False
         return file.name != _PYPROJECT or b"tool.boardprof" in read_file(file)
     except (FileNotFoundError, NotADirectoryError):

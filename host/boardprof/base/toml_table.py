@@ -7,9 +7,10 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from boardprof.base.errors import UsageError
 
@@ -43,8 +44,18 @@ class TomlTable:
     Every method raises UsageError with the file, line, table and key, and what is allowed there.
     """
 
-    def __init__(self, content: Mapping[str, Any], file: Path, *path: str | int) -> None:
-        """Read the table at ``path`` of ``file``; a number is the index in an array of tables."""
+    def __init__(
+        self,
+        content: Mapping[str, Any],
+        file: Path,
+        *path: str | int,
+        common: TomlTable | None = None,
+    ) -> None:
+        """Read the table at ``path`` of ``file``; a number is the index in an array of tables.
+
+        ``common`` is where keys of ``content`` stand that the table itself does not have.
+        """
+        self._common = common
         self.file = file
         self._path = path
         self._content = content
@@ -109,6 +120,22 @@ class TomlTable:
             raise self.error(key, f"must be a number above 0, not {value!r}")
         return float(value)
 
+    def read(self, kind: type[_T], **readers: Callable[[], Any]) -> _T:
+        """Return an object of a dataclass: a field without a reader is a key of its type."""
+        hints, found = get_type_hints(kind), {}
+        for each in fields(kind):  # type: ignore[arg-type]  # it is a dataclass
+            name, hint = each.name, hints[each.name]
+            default = _REQUIRED if each.default is MISSING else each.default
+            if name in readers:
+                found[name] = readers[name]()
+            elif get_origin(hint) is tuple:
+                found[name] = self.texts(name, None if default is _REQUIRED else default)
+            elif hint is float:
+                found[name] = self.positive(name, default)
+            else:  # such as ``str``, or ``str | None``
+                found[name] = self.take(name, (get_args(hint) or (hint,))[0], default)
+        return kind(**found)
+
     def table(self, key: str, *, required: bool = True) -> TomlTable:
         """Return the table ``key``; an empty one if it is missing and not required."""
         content = self.take(key, dict, _REQUIRED if required else {})
@@ -151,7 +178,9 @@ class TomlTable:
             text = self.file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return None
-        paths = ((*self._path, *keys[:count]) for count in range(len(keys), -1, -1))
+        paths = [(*self._path, *keys[:count]) for count in range(len(keys), -1, -1)]
+        if self._common is not None:
+            paths.insert(len(keys), (*self._common._path, *keys[:1]))
         return next(filter(None, (line_of(text, *path) for path in paths)), None)
 
 

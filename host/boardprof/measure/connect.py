@@ -167,6 +167,7 @@ def open_board(
     # ``built`` is the image, if it was built from the user's sources.
     connection = _with_port(spec, connection)
     is_started = connection.port is None
+    is_ssh = connection.port is not None and connection.port.startswith("ssh://")
     timeout_s = connection.timeout_s
     hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
     limits = (("timeout_s", timeout_s), ("wall_timeout_s", connection.wall_timeout_s))
@@ -176,8 +177,9 @@ def open_board(
                 f"{name}={given_s} is out of range: it must be above 0 and at most "
                 f"{LONGEST_S:,.0f}."
             )
-    if is_started:  # loading an image and booting take time, even if calls must be short
-        hello_s = max(hello_s, _HELLO_TIMEOUT_S if spec.launch.guest is None else BOOT_S)
+    if is_started or is_ssh:  # to boot or to log in takes time, even if calls must be short
+        boots = is_started and spec.launch.guest is not None
+        hello_s = max(hello_s, BOOT_S if boots else _HELLO_TIMEOUT_S)
     transport, image = open_line(spec, connection, image=image, timeout_s=hello_s)
     board = attach(
         spec,
@@ -206,6 +208,7 @@ def open_firmware(firmware: BuiltFirmware, connection: Connection = _DEFAULT) ->
     board.add_functions(firmware.functions)
     board.libc = "; ".join(filter(None, [firmware.libc, firmware.libc_lacks])) or None
     board.compilers = firmware.compilers
+    board.added = firmware.added
     for note in firmware.notes:
         if connection.on_note is not None:
             connection.on_note(note)
@@ -431,7 +434,8 @@ class Firmware(BuiltFirmware):
         libc_lacks: the conversions in the user's texts that the C library does not know; "" if it
             knows them all.
         unconnected: the user's handlers of interrupts that the agent uses itself.
-        notes: the last two in words.
+        added: what the build took that was not asked for, such as a folder of headers, in words.
+        notes: the last three in words.
     """
 
     _build_for: Callable[[BoardSpec], BuiltFirmware] | None = field(

@@ -78,6 +78,8 @@ _VALUES: Final = tuple(TAGS[kind] for kind in (Count, Duration, Percent, Ratio))
 _COLD: Final = "cold "
 """Prefix of such a key for the very first call."""
 
+_BOTH_CALLS: Final = "first and last call"
+
 _COLUMNS: Final = {
     "arguments": "Argument Shapes",
     "sweep": "Flags",
@@ -221,6 +223,7 @@ def _measurement(entry: Entry, facts: Mapping[str, Any]) -> dict[str, Any]:
         "label": entry.get("label"),
         "inputs_crc32": entry.get("inputs"),
         "output_call": entry.get("output call"),
+        "output_crc32s": _need(entry.get(_BOTH_CALLS, ""), str, _BOTH_CALLS).split(),
         "result": entry.get("returned"),
         "outputs": _arrays(entry),
         "flags": entry.get("sweep", entry.get("flags")),
@@ -268,7 +271,7 @@ def _metric(tag: str, value: object, at: str) -> Metric:
 # -- writing ------------------------------------------------------------------------------------
 
 
-_OF_OUTPUTS: Final = ("returned", "outputs", "output call")
+_OF_OUTPUTS: Final = ("returned", "outputs", "output call", _BOTH_CALLS)
 _IDENTITY: Final = ("function", "arguments", "label", "board", "device", "sweep", "hash")
 
 
@@ -375,8 +378,10 @@ def _outputs(kept: MeasurementRecord) -> Entry:
         },
     }
     found = {key: each for key, each in found.items() if each not in (None, {})}
-    is_of_known = found and kept.output_call is not None
-    return {"output call": kept.output_call, **found} if is_of_known else found
+    if not found or kept.output_call is None:
+        return found
+    calls = {_BOTH_CALLS: " ".join(kept.output_crc32s)} if kept.output_crc32s else {}
+    return {"output call": kept.output_call, **calls, **found}
 
 
 def _course(found: Sequence[GroupSummary]) -> Entry:

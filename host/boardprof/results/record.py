@@ -152,7 +152,8 @@ class Finding:
     """Something about a measurement that its numbers do not show.
 
     Attributes:
-        kind: ``heap-kept``, ``heap-refused``, ``masked``, ``sleep`` or ``limit METRIC``.
+        kind: ``heap-kept``, ``heap-refused``, ``masked``, ``counter``, ``sleep`` or ``limit
+            METRIC``.
         text: a sentence that begins with the name of the function or benchmark, without a full
             stop.
         spoils: the numbers may be wrong, so they are not compared.
@@ -281,6 +282,7 @@ class CallFacts:
     interrupts: Interrupts = NOT_MASKED
     findings: tuple[Finding, ...] = ()
     energy: Energy | None = None
+    output_crc32s: tuple[str, ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -305,6 +307,9 @@ class MeasurementRecord(CallFacts):
         outputs: the arrays that came back from that call, by parameter.
         output_call: number of calls before that one since the start of the measurement; null if not
             known.
+        output_crc32s: of all that the first call of the measurement returned and wrote, and
+            likewise of the call for the outputs; empty if not known. They are equal unless the
+            function keeps state between calls.
         tolerance: the relative difference of floats in the outputs that does not count.
         flags: the compiler's, for the function's code; null if it was not built here.
         build_id: of the image.

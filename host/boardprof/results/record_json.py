@@ -53,8 +53,9 @@ _KEYS: Final[Mapping[type, str]] = {
     CounterInfo: "name source bits hz coarse_hz counts_in_sleep status detail instruction_ns?",
     MeasurementRecord: (
         "name device arguments inputs_crc32? label? stack stack_unknown? result outputs "
-        "output_call? tolerance? flags build_id clock_fit number warmup calls_before formulas "
-        "compilers? libc? source? interrupts? cold? calibration hotspots? findings? energy? passes*"
+        "output_call? output_crc32s? tolerance? flags build_id clock_fit number warmup "
+        "calls_before formulas compilers? libc? source? interrupts? cold? calibration hotspots? "
+        "findings? energy? passes*"
     ),
     Output: "dtype shape crc32 values?",
     PassRecord: "collectors events samples calibration_samples totals interrupt_costs?",

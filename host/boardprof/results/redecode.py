@@ -274,6 +274,10 @@ def check_collectors(device: Device) -> None:
             what = f"{collector.index} is not a unique index"
             raise unreadable(what, f"{at}[{place}].index")
         seen.add(collector.index)
+        for number, counter in enumerate(collector.counters):
+            if not 1 <= counter.bits <= 64:
+                where = f"{at}[{place}].counters[{number}].bits"
+                raise unreadable(f"{counter.bits} is not the width of a counter", where)
 
 
 @dataclass(frozen=True)

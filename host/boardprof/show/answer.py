@@ -18,7 +18,7 @@ from boardprof.results.report.profile import CORE_CYCLES, MODELLED
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
-from boardprof.results.stats.ranks import FALSE_ALARMS
+from boardprof.results.stats.summary import FALSE_ALARMS
 from boardprof.show.cells import JUDGED_BY, cell, half_range, number_text, plural
 from boardprof.show.comparison_table import change_text, output_lines
 from boardprof.show.layout import Column, Page, Table
@@ -36,9 +36,10 @@ class Relative(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Such as ``0.42 ± 0.03 best``."""
-        spread = f" ± {self.spread:.2g}" if self.spread else ""
-        return f"{self.ratio:.2f}{spread}{' best' if self.is_best else ''}"
+        """Such as ``0.420 ± 0.030 best``."""
+        decimals = max(2, _decimals(self.ratio, float(f"{self.spread:.2g}")) or 0)
+        spread = f" ± {self.spread:.{decimals}f}" if self.spread else ""
+        return f"{self.ratio:.{decimals}f}{spread}{' best' if self.is_best else ''}"
 
 
 def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
@@ -112,6 +113,7 @@ class _Row:
     has_unknown_stack: bool = False
     change: Difference | None = None
     has_other_output: bool = False
+    us: int = 1  # microseconds in the unit of times, see `_UNITS`
 
     @cached_property
     def metrics(self) -> dict[str, GroupSummary]:
@@ -139,16 +141,16 @@ class _Row:
     @property
     def certainty(self) -> str:
         """The certainty of the judged metric."""
-        return _certainty(self.judged)
+        return self.spread(self.judged)
 
     @property
     def values(self) -> str:
         """Each metric with its spread, such as ``57 ± 3.1 us, 912 ± 50 cycles per call``."""
-        spreads = [_certainty(each) for each in self.metrics.values()]
+        spreads = [self.spread(each) for each in self.metrics.values()]
         shared = spreads[0] if len(set(spreads)) == 1 and spreads[0][0] != "±" else ""
         values = []
         for name, spread in zip(self.metrics, spreads, strict=True):
-            value, unit = self.value(name), _unit(name)
+            value, unit = self.value(name), self.unit(name)
             if spread.startswith("±"):
                 values.append(f"{value} {spread} {unit}")
             else:
@@ -160,7 +162,7 @@ class _Row:
     def cold(self) -> str:
         """The judged metric in the first call; "" if that was not measured."""
         first = self.judged.summary.first
-        return "" if first is None else number_text(first, self.judged.kind)
+        return "" if first is None else self.text(first, self.judged)
 
     @property
     def stack(self) -> str:
@@ -182,11 +184,55 @@ class _Row:
         found = self.all.get(metric)
         if found is None:
             return ""
-        texts = [number_text(found.summary.median, found.kind)]
+        texts = [self.text(found.summary.median, found, self.decimals(found))]
         if metric == CORE_CYCLES:
             bounds = (self.value(name) for name in MODELLED[1:])
             texts.append(f"[{' to '.join(dict.fromkeys(bounds))}]")
         return " ".join(texts)
+
+    def text(self, value: int | float, group: GroupSummary, decimals: int | None = None) -> str:
+        """Return a value of a metric in its unit, perhaps with a given number of decimals."""
+        shown = value / self.us if group.metric == DURATION and self.us > 1 else value
+        return number_text(shown, group.kind) if decimals is None else f"{shown:,.{decimals}f}"
+
+    def half(self, group: GroupSummary) -> float:
+        """Return half the distance between the quartiles, to two digits, in the metric's unit."""
+        whole = half_range(group.summary) / (self.us if group.metric == DURATION else 1)
+        return 0.0 if _doubt(group) else float(f"{whole:.2g}")
+
+    def decimals(self, group: GroupSummary) -> int | None:
+        """Return the decimals of a median and its spread; None if it has no spread."""
+        us = self.us if group.metric == DURATION else 1
+        return _decimals(float(group.summary.median) / us, self.half(group))
+
+    def spread(self, group: GroupSummary) -> str:
+        """Return the certainty of a metric: ``exact``, such as ``± 0.030``, or a doubt."""
+        half = self.half(group)
+        return _doubt(group) or f"± {half:,.{self.decimals(group) or 0}f}"
+
+    def unit(self, metric: str) -> str:
+        """Return the unit of a metric."""
+        return {DURATION: _UNITS[self.us], ENERGY: "nJ"}.get(metric, metric)
+
+    def header(self, metric: str) -> str:
+        """Return the header of a metric's column."""
+        return f"Time ({self.unit(metric)})" if metric == DURATION else metric
+
+
+_UNITS: Final = {1_000_000: "s", 1000: "ms", 1: "us"}
+"""The units of time by their microseconds, the largest first."""
+
+_LEAST: Final = 10
+"""Least value of all times in a unit above microseconds, so that each keeps its digits."""
+
+
+def _decimals(value: float, half: float) -> int | None:
+    """Return the decimals for a value and its spread of two digits; None without a spread."""
+    if not half:
+        return None
+    most = max(0, 1 - math.floor(math.log10(half)))
+    texts = [f"{each:.{most}f}" for each in (value, half)]
+    return most - min(most, *(len(text) - len(text.rstrip("0")) for text in texts))
 
 
 def answer_page(
@@ -243,7 +289,10 @@ def _rows(report: Report, shows_others: bool) -> list[_Row]:
         _Row(key, metrics, shows_others, STACK not in metrics and replace(key, hash="") in unknown)
         for key, metrics in found.items()
     ]
-    return [row for row in rows if row.metrics]
+    times = [row.all[DURATION].summary.median for row in rows if DURATION in row.all]
+    least = min(map(abs, times), default=0)
+    us = next((us for us in _UNITS if least >= _LEAST * us), 1)
+    return [replace(row, us=us) for row in rows if row.metrics]
 
 
 # -- one function -----------------------------------------------------------------------------
@@ -255,15 +304,15 @@ def _line(row: _Row, before: str) -> str:
     place = f" on {key.device}" if key.device else ""
     flags = f" with {key.flags}" if key.flags else ""
     parts = [row.values]
-    parts += [f"cold {row.cold} {_unit(row.judged.metric)}"] if row.cold else []
+    parts += [f"cold {row.cold} {row.unit(row.judged.metric)}"] if row.cold else []
     if row.stack:
         parts.append("stack unknown" if row.has_unknown_stack else f"stack {row.stack} bytes")
     parts += [f"{row.changed} since {before}"] if row.changed else []
     return f"{key.title}{arguments}{place}{flags}: {'; '.join(parts)}"
 
 
-def _certainty(group: GroupSummary) -> str:
-    """Return ``exact``, half the distance between the quartiles, such as ``± 0.03``, or a doubt."""
+def _doubt(group: GroupSummary) -> str:
+    """Return why a metric has no spread: it is exact, or in doubt; "" if it has one."""
     summary = group.summary
     if group.doubts:
         return "doubtful"
@@ -273,13 +322,7 @@ def _certainty(group: GroupSummary) -> str:
         return "exact"
     if group.overhead.doubt > float(summary.median) and one_of([group.key.label]) == "call":
         return _TOO_SHORT
-    if summary.n < 2:
-        return "one sample"
-    return f"± {number_text(float(f'{half_range(summary):.2g}'), group.kind)}"
-
-
-def _unit(metric: str) -> str:
-    return {DURATION: "us", ENERGY: "nJ"}.get(metric, metric)
+    return "one sample" if summary.n < 2 else ""
 
 
 # -- several ----------------------------------------------------------------------------------
@@ -300,7 +343,8 @@ def _table(rows: Sequence[_Row], before: str) -> Table:
     cells = {name: [row.value(name) for row in rows] for name in names}
     if DURATION in cells:
         cells[DURATION] = _aligned(cells[DURATION])
-    values = [Column(_header(name), cells[name]) for name in names]
+    header = rows[0].header
+    values = [Column(header(name), cells[name]) for name in names]
     last = max(names.index(name) for name in judged)  # the spread follows its own value
     columns = [
         *values[: last + 1],
@@ -312,7 +356,7 @@ def _table(rows: Sequence[_Row], before: str) -> Table:
         _since(rows, before),
     ]
     filled = [column for column in columns if any(column.cells)]
-    spare = [_header(name) for name in reversed(names) if name not in judged]
+    spare = [header(name) for name in reversed(names) if name not in judged]
     return Table([*keys, *filled], spare=[*spare, "Stack"])
 
 
@@ -323,7 +367,7 @@ def _sweep(rows: Sequence[_Row], swept: Sequence[Sequence[int]]) -> Table:
         _texts("Name", [row.key.title for row in firsts]),
         *_if_differ("Arguments", [row.key.shapes for row in firsts]),
         *_if_differ("Board", [row.key.device for row in firsts]),
-        _texts("Metric", [_header(row.judged.metric) for row in firsts]),
+        _texts("Metric", [row.header(row.judged.metric) for row in firsts]),
     ]
     relative = _relative(rows)
     columns = []
@@ -343,13 +387,10 @@ def _setting(rows: Sequence[_Row], relative: Column, place: int | None) -> str:
 
 
 def _aligned(cells: Sequence[str]) -> list[str]:
-    """Return numbers with as many decimals as the longest one, so that their points align."""
-    most = max(len(cell.partition(".")[2]) for cell in cells)
-    return [cell and f"{float(cell.replace(',', '')):,.{most}f}" for cell in cells]
-
-
-def _header(metric: str) -> str:
-    return "Time (us)" if metric == DURATION else metric
+    """Return numbers with blanks behind them, so that their points align."""
+    tails = [len("".join(cell.partition(".")[1:])) for cell in cells]
+    most = max(tails)
+    return [cell and cell + " " * (most - tail) for cell, tail in zip(cells, tails, strict=True)]
 
 
 def _texts(header: str, cells: Sequence[str]) -> Column:
@@ -413,7 +454,7 @@ def _without_told(lines: Sequence[str], rows: Sequence[_Row]) -> list[str]:
         f"{name} of {row.key.title} is {_UNRESOLVED}"
         for row in rows
         for name, group in row.metrics.items()
-        if _certainty(group) != _TOO_SHORT
+        if _doubt(group) != _TOO_SHORT
     ]
     kept = []
     for line in lines:
@@ -455,8 +496,8 @@ def _range(row: _Row) -> str:
     least, most = group.summary.minimum, group.summary.maximum
     if least == most:
         return ""
-    ends = f"{number_text(least, group.kind)} to {number_text(most, group.kind)}"
-    return f" ({ends} {_unit(group.metric)})"
+    ends = " to ".join(row.text(end, group) for end in (least, most))
+    return f" ({ends} {row.unit(group.metric)})"
 
 
 def _clock(configuration: Mapping[str, Metric], device: str) -> str:

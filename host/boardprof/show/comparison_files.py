@@ -49,8 +49,7 @@ def comparison_json(comparison: Comparison) -> str:
         "after": {"name": comparison.after_name, **dict(comparison.after_facts)},
         "notes": list(comparison.notes),
         "unjudged": [
-            {"rule": str(each.rule), "what": each.what, "why": each.why}
-            for each in comparison.unjudged
+            {"rule": each.by, "what": each.what, "why": each.why} for each in comparison.unjudged
         ],
         "above_limit": [each.text for each in comparison.over],
         "outputs": [
@@ -197,7 +196,7 @@ def _broken(row: Difference) -> str:
 
 
 def _not_judged(case: xml.Element, missing: Sequence[Unjudged], is_failure: bool) -> None:
-    texts = [f"not judged by {each.rule}: {each.why}" for each in missing]
+    texts = [f"not judged by {each.by}: {each.why}" for each in missing]
     message = _clean("; ".join(texts))
     if is_failure:
         failure = xml.SubElement(case, "failure", type="not judged", message=message)
@@ -249,7 +248,7 @@ def _findings(comparison: Comparison) -> Iterator[_Finding]:
         yield _Finding(row, f"Regression: {row.what}", text, True)
     for missing in unjudged_at(comparison).values():
         gap = missing[0]
-        text = "; ".join(f"not checked against {each.rule}: {each.why}" for each in missing)
+        text = "; ".join(f"not checked against {each.by}: {each.why}" for each in missing)
         named = f"{row_title(gap)}: {text}" if gap.name else text
         yield _Finding(gap, f"Not checked: {gap.what}", named, comparison.fails_if_missing)
 

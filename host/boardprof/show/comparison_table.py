@@ -102,7 +102,7 @@ def _verdict_text(row: Difference, unjudged: Sequence[Unjudged] = ()) -> str:
     """Return the verdict, with a broken rule or a rule that could not judge."""
     if row.rule is not None:
         return f"{_BROKEN} ({row.rule}{judged_text(row, row.rule)})"
-    return f"NOT JUDGED ({unjudged[0].rule})" if unjudged else row.verdict
+    return f"NOT JUDGED ({unjudged[0].by})" if unjudged else row.verdict
 
 
 def judged_text(row: Difference, rule: Rule) -> str:
@@ -169,7 +169,7 @@ def unjudged_lines(comparison: Comparison) -> list[str]:
     found: dict[tuple[str, str], dict[str, None]] = {}
     for each in comparison.unjudged:
         what = f"{each.metric} of {row_title(each)}" if each.name else each.what
-        found.setdefault((each.rule.text, each.why), {})[what] = None
+        found.setdefault((each.by, each.why), {})[what] = None
     return [
         f"Not judged by {rule}: {first_of(names)}; {why}." for (rule, why), names in found.items()
     ]

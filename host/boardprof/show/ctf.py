@@ -19,7 +19,7 @@ import numpy.typing as npt
 from boardprof import __version__
 from boardprof.base.printable import escaped
 from boardprof.results.probes.core_events import Ints
-from boardprof.results.probes.events import VALUES, ProbeName, ProbeNames
+from boardprof.results.probes.events import ADDRESSES, VALUES, ProbeName, ProbeNames
 from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Timeline
 from boardprof.show.probe_tracks import check_events
@@ -39,7 +39,6 @@ _TYPES = """\
 typealias integer { size = 16; align = 8; signed = false; } := uint16_t;
 typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
 typealias integer { size = 32; align = 8; signed = true; } := int32_t;
-typealias integer { size = 32; align = 8; signed = false; base = 16; } := address_t;
 typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
 typealias floating_point { exp_dig = 8; mant_dig = 24; align = 8; } := float;
 """
@@ -67,11 +66,12 @@ _OWN = {
     TraceId.INTERRUPT_ENTER: ("interrupt_enter", "uint32_t number;"),
     TraceId.TASK: ("task_switch", "address_t task;"),
     TraceId.ALLOC: ("alloc", "address_t block;"),
-    TraceId.SIZE: ("alloc_size", "uint32_t bytes;"),
+    TraceId.SIZE: ("alloc_size", "size_t bytes;"),
     TraceId.CALLER: ("alloc_caller", "address_t caller;"),
     TraceId.FREE: ("free", "address_t block;"),
     TraceId.DROPPED: ("dropped", "uint32_t events;"),
     TraceId.LIVE: ("live_before", "uint32_t blocks;"),
+    TraceId.HIGH: ("address_high", "uint32_t bits_32_to_63;"),
 }
 """Names and fields of events that have no name in the firmware."""
 
@@ -87,14 +87,16 @@ _PAIRS = {ProbeKind.RANGE: ("begin", "end"), ProbeKind.INTERRUPT: ("enter", "exi
 def render_ctf(run: ProbeRun) -> dict[str, bytes]:
     """Return the files of a folder for babeltrace2, Trace Compass and similar programs, by name."""
     check_events(run)
-    files = {"metadata": _description(run).encode()}
-    for core, timeline in run.timelines().items():
-        files[f"core{core}"] = b"".join(_packets(core, timeline))
+    lines = run.timelines()
+    bits = 64 if any((line.events.number == TraceId.HIGH).any() for line in lines.values()) else 32
+    files = {"metadata": _description(run, bits).encode()}
+    for core, timeline in lines.items():
+        files[f"core{core}"] = b"".join(_packets(core, timeline, bits))
     return files
 
 
-def _description(run: ProbeRun) -> str:
-    """Return the trace's description, in TSDL."""
+def _description(run: ProbeRun, bits: int) -> str:
+    """Return the trace's description, in TSDL; addresses have as many bits."""
     environment = {
         "tracer_name": "boardprof",
         "boardprof_version": __version__,
@@ -105,7 +107,9 @@ def _description(run: ProbeRun) -> str:
     facts = "".join(f"    {key} = {_quoted(value)};\n" for key, value in environment.items())
     return (
         "/* CTF 1.8 */\n\n"
-        f"{_TYPES}\n"
+        f"{_TYPES}typealias integer {{ size = {bits}; align = 8; signed = false; base = 16; }} "
+        f":= address_t;\ntypealias integer {{ size = {bits}; align = 8; signed = false; }} "
+        ":= size_t;\n\n"
         "trace {\n    major = 1; minor = 8; byte_order = le;\n"
         "    packet.header := struct { uint32_t magic; uint32_t stream_id; };\n};\n\n"
         f"env {{\n{facts}}};\n\n"
@@ -152,10 +156,10 @@ def _quoted(text: str) -> str:
     return json.dumps(escaped(text), ensure_ascii=False)
 
 
-def _packets(core: int, timeline: Timeline) -> Iterator[bytes]:
+def _packets(core: int, timeline: Timeline, bits: int) -> Iterator[bytes]:
     """Yield packets, each drop of events in one of its own: what it counts came just before it."""
     events = timeline.events
-    content, starts = _content(timeline)
+    content, starts = _content(timeline, bits)
     drops = np.flatnonzero(events.number == TraceId.DROPPED)
     cuts = np.unique(np.concatenate([[0], drops, drops + 1, [len(events)]])).tolist()
     counts = np.where(events.number == TraceId.DROPPED, events.value, 0)
@@ -173,11 +177,11 @@ def _packet(core: int, times: tuple[int, int], dropped: int, content: bytes) -> 
     return _PACKET.pack(_MAGIC, 0, *times, bits, bits, dropped, core) + content
 
 
-def _content(timeline: Timeline) -> tuple[bytes, Ints]:
+def _content(timeline: Timeline, bits: int) -> tuple[bytes, Ints]:
     """Return the bytes of all events, and where each begins."""
     events = timeline.events
-    has_value = _with_value(timeline.names)[events.number]
-    at = np.concatenate([[0], np.cumsum(_EVENT.itemsize + 4 * has_value)])
+    size = _value_sizes(timeline.names, bits)[events.number]
+    at = np.concatenate([[0], np.cumsum(_EVENT.itemsize + size)])
     content = np.zeros(int(at[-1]), np.uint8)
     for first in range(0, len(events), _PIECE):
         piece = slice(first, first + _PIECE)
@@ -185,8 +189,13 @@ def _content(timeline: Timeline) -> tuple[bytes, Ints]:
         heads["id"], heads["time"] = events.number[piece], timeline.common(events.time[piece])
         starts = at[:-1][piece]
         _write(content, starts, heads)
-        valued = has_value[piece]
+        valued = size[piece] == 4
         _write(content, starts[valued] + _EVENT.itemsize, events.value[piece][valued].astype("<u4"))
+    wide = np.flatnonzero(size == 8)
+    values = events.whole(wide).astype("<i8")
+    for first in range(0, len(wide), _PIECE):
+        piece = slice(first, first + _PIECE)
+        _write(content, at[wide[piece]] + _EVENT.itemsize, values[piece])
     return content.tobytes(), at
 
 
@@ -196,9 +205,10 @@ def _write(content: npt.NDArray[np.uint8], at: Ints, values: npt.NDArray[np.gene
     content[at[:, None] + np.arange(size)] = values.view(np.uint8).reshape(-1, size)
 
 
-def _with_value(names: ProbeNames) -> npt.NDArray[np.bool_]:
-    """Return which numbers' events have a value."""
-    found = np.zeros(max(names.end, 256), np.bool_)
-    found[[number for number, (_, fields) in _OWN.items() if fields]] = True
-    found[[each.number for each in names.of_kind(*VALUES)]] = True
+def _value_sizes(names: ProbeNames, bits: int) -> npt.NDArray[np.int64]:
+    """Return how many bytes the value of each number's events has."""
+    found = np.zeros(max(names.end, 256), np.int64)
+    found[[number for number, (_, fields) in _OWN.items() if fields]] = 4
+    found[[each.number for each in names.of_kind(*VALUES)]] = 4
+    found[list(ADDRESSES)] = bits // 8
     return found

@@ -427,13 +427,15 @@ def render_proof(facts: Mapping[str, Any]) -> str:
     """Return the facts of `boardprof.measure.doctor.check_board.proof_of` as an HTML page."""
     about = f"{facts['kind']} board \N{MIDDLE DOT} boardprof {facts['boardprof']}"
     return filled_page(
-        "proof.html",
+        "tables.html",
         asset("page.css"),
+        kind="boardprof proof",
         title=html.escape(f"{facts['board']} \N{MIDDLE DOT} boardprof proof"),
         heading=isolated(facts["board"]),
         facts=isolated(about),
         notes="",
         tables=_sections(facts),
+        more=' <a href="proof.json">proof.json</a> has the same as data.',
     )
 
 

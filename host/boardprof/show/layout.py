@@ -153,7 +153,7 @@ def _indent(line: str, width: int) -> int:
     item = re.match(_ITEM, line)
     if item is not None and display_width(item[0]) <= width // 2:
         return display_width(item[0])
-    return min(len(line) - len(line.lstrip(" ")) + _INDENT, _LEAST_WIDTH // 2)
+    return min(len(line) - len(line.lstrip(" ")) + _INDENT, width // 2)
 
 
 def _head(text: str, width: int) -> str:

@@ -291,4 +291,4 @@ def _table(rows: Sequence[Difference], unjudged: Mapping[tuple[str, ...], list[U
 def _verdict(row: Difference, unjudged: Sequence[Unjudged]) -> str:
     if row.rule is not None:
         return f"**regression** {code(f'{row.rule}{judged_text(row, row.rule)}')}"
-    return f"**not judged** {code(str(unjudged[0].rule))}" if unjudged else row.verdict
+    return f"**not judged** {code(unjudged[0].by)}" if unjudged else row.verdict

@@ -179,6 +179,11 @@ def _edges(profile: Profile, metric: str) -> list[str]:
 
 
 def _check(profile: Profile) -> str:
+    if profile.sampled is not None and profile.sampled.masked:
+        return (
+            f"sampled by {profile.sampled.timer}, whose interrupt the code masks: what runs masked "
+            "is hit by no sample, so the shares may be wrong"
+        )
     if profile.sampled is not None:
         return (
             f"sampled by {profile.sampled.timer}, not counted: a function's true share is within "

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Duration, Metric
+from boardprof.base.printable import encodable
 from boardprof.results.report.calls import (
     LABEL,
     LEVELS,
@@ -162,7 +163,8 @@ def _cells(
 def _tvm_text(configuration: Row, columns: Sequence[list[str]], separator: str) -> str:
     """Align columns by bytes, the first left and the others right, with two blanks after each."""
     aligned: list[list[str]] = []
-    for number, column in enumerate(columns):
+    for number, cells in enumerate(columns):
+        column = [*map(encodable, cells)]
         widths = list(map(tvm_width, column))
         pads = [" " * (max(widths) - width) for width in widths]
         pairs = zip(column, pads, strict=True)
@@ -170,7 +172,7 @@ def _tvm_text(configuration: Row, columns: Sequence[list[str]], separator: str) 
     lines = ["  ".join(line) + "  " for line in zip(*aligned, strict=True)]
     lines += ["", "Configuration", "-------------"]
     lines += [f"{key}: {tvm_cell(value, separator)}" for key, value in configuration.items()]
-    return "".join(f"{line}\n" for line in lines)
+    return encodable("".join(f"{line}\n" for line in lines))
 
 
 def _sum_rows(

@@ -14,7 +14,7 @@ from boardprof.results.history.run import Run
 from boardprof.results.history.run_comparison import RunTrend
 from boardprof.results.report.calls import SHARES
 from boardprof.results.report.profile import MODELLED
-from boardprof.results.stats.ranks import Change
+from boardprof.results.stats.summary import Change
 from boardprof.show.cells import JUDGED_BY, number_text, plural
 from boardprof.show.comparison_table import ratio_text
 from boardprof.show.layout import Column, Page, Table

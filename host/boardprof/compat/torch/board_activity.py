@@ -47,7 +47,7 @@ class MemoryChange:
         action: what happened.
         size: bytes.
         board: whose memory it is.
-        address: of the block, low 32 bits; 0 for all that existed before the trace.
+        address: of the block; 0 for all that existed before the trace.
         stack: where it was taken, innermost first: file and line with ``with_stack``, the call, and
             the ranges around that. () if it was given back.
     """

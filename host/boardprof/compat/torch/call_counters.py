@@ -123,7 +123,7 @@ class CallCounters:
         counted = [name for name in measurement.counters if name in self._selection.counters]
         nets = {name: measurement.net(sample, name) for name in counted}
         record.metrics = self._metrics(nets, sample.readings)
-        record.spans = tuple(sample_spans(measurement, self._pass.layouts))
+        record.device_spans = tuple(sample_spans(measurement, self._pass.layouts))
 
     def note_measurement(self, record: HostEvent, measurement: Measurement) -> None:
         """Add the sums of the call counters over a measurement's samples to its record."""
@@ -174,7 +174,7 @@ class CallCounters:
             record.args["interrupts"] = _NOT_MASKED
         blobs = zip(self._collectors, (window.blob for window in windows), strict=True)
         board = self._board
-        record.spans = tuple(
+        record.device_spans = tuple(
             window_spans(record.name, blobs, wanted, board.device, board.link.layouts)
         )
 

@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeVar
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric, metric_called, raw_of
-from boardprof.compat.torch.board_activity import CallProbes, DeviceSpan, MemoryChange
-from boardprof.compat.torch.host_events import Kind, Thread
-from boardprof.results.report.profile import Profile
+from boardprof.base.printable import escaped
+from boardprof.compat.torch.board_activity import MemoryChange
+from boardprof.compat.torch.host_events import HostEvent
 
 CALLS = ("call", "measurement")
 """Kinds of events that run on boards."""
@@ -72,7 +72,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(eq=False)
-class FunctionEvent(TimeTexts):
+class FunctionEvent(HostEvent, TimeTexts):
     """A call of a board's function, a measurement, or a range of the host.
 
     Attributes:
@@ -120,31 +120,14 @@ class FunctionEvent(TimeTexts):
         calls_within: all calls and measurements inside it, at any depth.
     """
 
-    id: int
-    name: str
-    kind: Kind
-    thread: Thread
-    start_ns: int
-    end_ns: int
-    base_ns: int
-    board: str = ""
-    input_shapes: str | None = None
+    end_ns: int = 0
+    id: int = 0
+    base_ns: int = 0
     flops: int | None = None
-    metrics: Mapping[str, Metric] = field(default_factory=dict)
-    device_spans: tuple[DeviceSpan, ...] = ()
-    is_raw: bool = False
-    args: Mapping[str, object] = field(default_factory=dict)
     is_unfinished: bool = False
-    error: str = ""
-    count: int = 1
-    untimed: str = ""
-    profile: Profile | None = field(default=None, repr=False)
-    probes: CallProbes | None = field(default=None, repr=False)
     self_device_memory_usage: int | None = None
     memory: tuple[MemoryChange, ...] = field(default=(), repr=False)
     profile_differs: str = ""
-    source: str = ""
-    inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
     calls_within: list[FunctionEvent] = field(default_factory=list, repr=False)
@@ -326,7 +309,7 @@ class FunctionEventAvg(TimeTexts):
 
     def __repr__(self) -> str:
         """Return key, count and time."""
-        return f"<{self.key}: {self.count} calls, {self.cpu_time_total:.3f} us>"
+        return f"<{escaped(self.key)}: {self.count} calls, {self.cpu_time_total:.3f} us>"
 
     @property
     def name(self) -> str:

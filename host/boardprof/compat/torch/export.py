@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
@@ -28,6 +27,8 @@ from boardprof.compat.torch.table import of_device
 from boardprof.results.report.profile import Frame
 from boardprof.show.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.show.flame_graph import INTERRUPTED, stacks_of
+from boardprof.show.html import asset, filled_page, isolated, tables_html
+from boardprof.show.layout import Column, Table
 from boardprof.show.probe_tables import WITHOUT_MEMORY
 
 TRACE_ID = "traceId"
@@ -213,6 +214,7 @@ def stacks_text(trace: HostTrace, metric: str) -> str:
     # Times are in whole nanoseconds: a board's function may take less than a microsecond, and
     # programs for flame graphs read whole numbers. If several boards have the metric, they are the
     # outermost frames.
+    metric = str(metric)
     if metric == _MEMORY and any(event.memory for event in trace.events):
         return _memory_stacks(trace)
     counters = dict.fromkeys(name for event in trace.events for name in event.metrics)
@@ -351,51 +353,42 @@ def _sizes(changes: Sequence[MemoryChange]) -> tuple[list[int], list[int]]:
 _EXISTED = ("(before recording)",)
 _WIDTH, _HEIGHT = 800, 300
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>Memory of boards</title>
-<h1>Memory of boards</h1>
-{boards}
-</html>
-"""
-
-_BOARD = """<h2>{board}</h2>
-<p>Most live bytes at a time: {peak:,}. At the end: {end:,}. From the first change to the last one:
-{us:,} us.</p>
-<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"
- aria-label="live bytes over time"><path d="{path}" fill="none" stroke="currentColor"/></svg>
-<table>
-<tr><th>Taken by</th><th>Bytes at the peak</th><th>Bytes at the end</th><th>Blocks</th></tr>
-{rows}
-</table>"""
-
 
 def page_text(boards: Mapping[str, Sequence[MemoryChange]]) -> str:
     """Return a page that shows the live bytes of boards over time, and where they were taken."""
-    return _PAGE.format(boards="\n".join(_part(*each) for each in boards.items()))
+    return filled_page(
+        "tables.html",
+        asset("page.css"),
+        title="Memory of boards",
+        kind="boardprof memory",
+        heading="Memory of boards",
+        facts="",
+        notes="",
+        tables="\n".join(_part(*each) for each in boards.items()),
+        more="",
+    )
 
 
 def _part(board: str, changes: Sequence[MemoryChange]) -> str:
     times, totals = _sizes(changes)
-    length, peak = max(1, times[-1] - times[0]), max(1, *totals)
+    length, peak = times[-1] - times[0], max(totals)
     path = f"M0 {_HEIGHT}"
     for time_us, total in zip(times, totals, strict=True):
-        x = (time_us - times[0]) * _WIDTH / length
-        path += f"H{x:.1f}V{_HEIGHT - total * _HEIGHT / peak:.1f}"
-    return _BOARD.format(
-        board=escape(board),
-        peak=max(totals),
-        end=totals[-1],
-        us=times[-1] - times[0],
-        width=_WIDTH,
-        height=_HEIGHT,
-        path=path,
-        rows="\n".join(_rows(changes, totals.index(max(totals)))),
+        x = (time_us - times[0]) * _WIDTH / max(1, length)
+        path += f"H{x:.1f}V{_HEIGHT - total * _HEIGHT / max(1, peak):.1f}"
+    headers = ("Taken by", "Bytes at the peak", "Bytes at the end", "Blocks")
+    columns = zip(headers, zip(*_rows(changes, totals.index(peak)), strict=True), strict=True)
+    table = Table([Column(name, cells, is_text=name == headers[0]) for name, cells in columns])
+    return (
+        f"<section>\n<h2>{isolated(board)}</h2>\n<p>Most live bytes at a time: {peak:,}. At the "
+        f"end: {totals[-1]:,}. From the first change to the last one: {length:,} us.</p>\n"
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" role="img" '
+        f'aria-label="live bytes over time"><path d="{path}" fill="none" stroke="currentColor"/>'
+        f"</svg>\n{tables_html([table])}\n</section>"
     )
 
 
-def _rows(changes: Sequence[MemoryChange], peak: int) -> Iterator[str]:
+def _rows(changes: Sequence[MemoryChange], peak: int) -> Iterator[tuple[str, ...]]:
     """Yield a row for each stack that has taken memory, that with the most at the peak first."""
     found: dict[tuple[str, ...], list[int]] = {}
     live: dict[tuple[str, int], MemoryChange] = {}
@@ -410,9 +403,8 @@ def _rows(changes: Sequence[MemoryChange], peak: int) -> Iterator[str]:
             row[2] += 1
             live[key] = each
     for stack, (at_peak, at_end, blocks) in sorted(found.items(), key=lambda row: -row[1][0]):
-        name = escape(" < ".join(stack))
         taken = f"{blocks:,}" if stack != _EXISTED else ""
-        yield f"<tr><td>{name}</td><td>{at_peak:,}</td><td>{at_end:,}</td><td>{taken}</td></tr>"
+        yield " < ".join(stack), f"{at_peak:,}", f"{at_end:,}", taken
 
 
 # -- files --------------------------------------------------------------------------------------
@@ -422,10 +414,11 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a file, compressed if its name ends in ``.gz``."""
     # Names may have what UTF-8 has no form for, such as a file's name that was not UTF-8.
     content = text.encode(errors="backslashreplace")
-    if os.fspath(path).endswith(".gz"):
+    name = os.fsdecode(path)
+    if name.endswith(".gz"):
         # Leave out the time of day, so that the same trace makes the same file.
         content = gzip.compress(content, mtime=0)
-    write_bytes(content, os.fspath(path))
+    write_bytes(content, name)
 
 
 # -- TensorBoard -------------------------------------------------------------------------------

@@ -48,22 +48,23 @@ class HostEvent:
     # the user's facts about a range, or facts about a call
     args: dict[str, object] = field(default_factory=dict)
     board: str = ""  # the called one; "" if none
-    shapes: str | None = None  # of arguments, as Reports show them; None if not known
+    input_shapes: str | None = None  # as Reports show them; None if not known
     # of the arrays among them, by parameter
-    dims: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dims: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
     # of the scalars among them, by parameter
-    values: Mapping[str, float] = field(default_factory=dict)
-    calls: int = 1  # those in a measurement's samples, else 1
+    values: Mapping[str, float] = field(default_factory=dict, repr=False)
+    count: int = 1  # calls: those in a measurement's samples, else 1
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     is_raw: bool = False  # the counters include more than the function
-    spans: tuple[DeviceSpan, ...] = ()
+    device_spans: tuple[DeviceSpan, ...] = ()
     untimed: str = ""  # why its time on the board is not known; "" if it is
     error: str = ""  # name of the exception that ended it; "" for none
-    profile: Profile | None = None
+    profile: Profile | None = field(default=None, repr=False)
     source: str = ""  # file and line of the called function, with ``with_stack``
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()  # type and shape of each argument
-    probes: CallProbes | None = None  # None if not asked for
-    is_refused: bool = False  # the host refused the call and did not call the board
+    probes: CallProbes | None = field(default=None, repr=False)  # None if not asked for
+    # the host refused the call and did not call the board
+    is_refused: bool = field(default=False, repr=False)
 
 
 RECORDINGS: list[list[HostEvent]] = []

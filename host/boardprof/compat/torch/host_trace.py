@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from boardprof.base.errors import BoardprofError
 from boardprof.base.metrics import Count, Metric
@@ -100,14 +101,13 @@ def _with_ranges(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
         for each in probes.ranges:
             parent = made[each.parent] if each.parent >= 0 else event
             inner = FunctionEvent(
-                0,
                 each.name,
                 "device_range",
                 event.thread,
                 event.start_ns,
                 event.start_ns,
-                event.base_ns,
-                event.board,
+                base_ns=event.base_ns,
+                board=event.board,
                 metrics={probes.unit: Count(each.net)},
                 cpu_parent=parent,
             )
@@ -140,9 +140,9 @@ def _contradicted(record: HostEvent) -> str:
         return ""
     for name, counted in profile.counted.items():
         own = record.metrics.get(name)
-        recorded = counted * record.calls
+        recorded = counted * record.count
         if isinstance(own, Count) and abs(own.value - recorded) > _may_differ(name, recorded):
-            calls = "this one" if record.calls == 1 else "these calls"
+            calls = "this one" if record.count == 1 else "these calls"
             return f"{calls} took {own.value:,} {name}, and the recorded one {recorded:,}"
     return ""
 
@@ -164,30 +164,20 @@ def _event(number: int, record: HostEvent, recorded: Recorded, flops: Flops) -> 
     one = flops(record)
     is_unfinished = record in recorded.unfinished
     end_ns = recorded.end_ns if is_unfinished or record.end_ns is None else record.end_ns
+    known: dict[str, Any] = {each.name: getattr(record, each.name) for each in fields(record)}
+    known |= {
+        "name": f"profile({record.name})" if record.kind == "measurement" else record.name,
+        "end_ns": max(record.start_ns, end_ns),
+        "around": None,
+        "metrics": _metrics(record),
+    }
     return FunctionEvent(
-        number,
-        f"profile({record.name})" if record.kind == "measurement" else record.name,
-        record.kind,
-        record.thread,
-        record.start_ns,
-        max(record.start_ns, end_ns),
-        recorded.begin_ns,
-        record.board,
-        record.shapes,
-        None if one is None else one * record.calls,
-        _metrics(record),
-        record.spans,
-        record.is_raw,
-        record.args,
-        is_unfinished,
-        record.error,
-        record.calls,
-        record.untimed,
-        record.profile,
-        record.probes,
+        **known,
+        id=number,
+        base_ns=recorded.begin_ns,
+        flops=None if one is None else one * record.count,
+        is_unfinished=is_unfinished,
         profile_differs=_contradicted(record),
-        source=record.source,
-        inputs=record.inputs,
     )
 
 
@@ -196,7 +186,7 @@ def _metrics(record: HostEvent) -> Mapping[str, Metric]:
     profile = record.profile
     if profile is None or _contradicted(record):
         return record.metrics
-    sums = {name: Count(profile.sum(name) * record.calls) for name in profile.columns}
+    sums = {name: Count(profile.sum(name) * record.count) for name in profile.columns}
     return {**sums, **record.metrics}
 
 

@@ -3,17 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Self
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UsageError, warn_user
 from boardprof.compat.torch.flops import flops_of
 from boardprof.compat.torch.host_events import HostEvent, record_function
 from boardprof.compat.torch.host_trace import make_trace
@@ -291,7 +286,7 @@ class profile(Results):
 
     def _flops(self, failed: dict[str, str], record: HostEvent) -> int | None:
         """Return the operations of one call; failures are noted once for each function."""
-        if not self._settings.with_flops or not record.board or record.shapes is None:
+        if not self._settings.with_flops or not record.board or record.input_shapes is None:
             return None
         try:
             return flops_of(record.name, record.dims, record.values)
@@ -315,15 +310,3 @@ def _warn(before: ProfilerAction, now: ProfilerAction) -> None:
         f"The schedule went from {before.name} to {now.name}, so the cycle is discarded: a cycle "
         "must end with RECORD_AND_SAVE."
     )
-
-
-_NOT_THE_USERS = (f"{Path(__file__).parents[2]}{os.sep}", contextlib.__file__)
-
-
-def warn_user(message: str) -> None:
-    """Warn at the innermost line outside of this package, such as a ``with``."""
-    # Helpers that enter and leave a ``with`` for the user, such as ``ExitStack``, are skipped too.
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)

@@ -113,7 +113,7 @@ class Recorder:
         unfinished = frozenset(r for r in records if r.end_ns is None)
         fits = {self.name_of(board): _last_fit(clock) for board, clock in self._clocks.items()}
         for record in records:
-            record.spans = _placed(record, fits.get(record.board))
+            record.device_spans = _placed(record, fits.get(record.board))
         called = set(self._ports)
         unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
         return Recorded(
@@ -211,7 +211,7 @@ class Recorder:
 def _placed(record: HostEvent, fit: ClockFit | None) -> tuple[DeviceSpan, ...]:
     """Place the spans of a record on the host's time; ``fit`` is of its board's clock."""
     begin_ns, end_ns = record.start_ns, record.end_ns or record.start_ns
-    found = (placed(span, begin_ns, end_ns, fit) for span in record.spans)
+    found = (placed(span, begin_ns, end_ns, fit) for span in record.device_spans)
     return tuple(replace(span, board=record.board) for span in found)
 
 
@@ -316,7 +316,9 @@ class _CallObservation:
         record.probes = probes
         if probes.events and record.metrics:
             record.is_raw = True
-            record.spans = tuple(replace(span, duration_us=None) for span in record.spans)
+            record.device_spans = tuple(
+                replace(span, duration_us=None) for span in record.device_spans
+            )
 
     def _untimed(self) -> str:
         record, settings = self._record, self._recorder.settings
@@ -328,25 +330,27 @@ class _CallObservation:
             return "its clock is simulated and does not measure time"
         if record.is_raw:
             return "its clock was read around more than the function"
-        if record.spans or any(map(is_duration, settings.metrics_of(self._call.board.device.name))):
+        if record.device_spans or any(
+            map(is_duration, settings.metrics_of(self._call.board.device.name))
+        ):
             return ""
         return 'its clock was not read; metrics="duration" reads it'
 
     def _note_samples(self, measurement: Measurement) -> None:
         record = self._record
         rounds = len(measurement.samples)
-        record.calls = rounds * measurement.number
+        record.count = rounds * measurement.number
         record.args = {"repeat": rounds, "number": measurement.number}
         record.args["warmup"] = measurement.warmup
         if ProfilerActivity.BOARD in self._recorder.settings.activities:
-            record.spans = tuple(sample_spans(measurement, self._call.board.link.layouts))
+            record.device_spans = tuple(sample_spans(measurement, self._call.board.link.layouts))
         if self._counters is not None:
             self._counters.note_measurement(record, measurement)
 
     def _note_arguments(self) -> None:
         call, record = self._call, self._record
         bound = call.bound()
-        record.shapes = bound.text
+        record.input_shapes = bound.text
         arrays = {each.name: each.array for each in bound.arrays}
         record.dims = {name: a.shape for name, a in arrays.items() if a is not None}
         # A returned struct has a place after the parameters.

@@ -80,14 +80,14 @@ def _functions_within(event: FunctionEvent, profile: Profile) -> Iterator[Functi
             continue
         symbol = profile.symbols[node.symbol]
         events[index] = FunctionEvent(
-            event.id,
             symbol.name,
             "function",
             event.thread,
             event.start_ns,
             event.start_ns,
-            event.base_ns,
-            event.board,
+            id=event.id,
+            base_ns=event.base_ns,
+            board=event.board,
             metrics={
                 name: Count(cost * event.count)
                 for name, cost in zip(profile.columns, costs[index], strict=True)
@@ -203,11 +203,13 @@ class Results:
             UsageError: the value is not JSON, or the trace already has this key.
         """
         try:
-            self._put(key, json.loads(value))
-        except (TypeError, ValueError) as error:
+            found = json.loads(value)
+            json.dumps(found, allow_nan=False)  # json.loads takes NaN and 1e999, JSON has neither
+        except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(
                 f"The metadata {key!r} is not JSON: {error}.", hint="add_metadata takes a text"
             ) from error
+        self._put(key, found)
 
     def _put(self, key: str, value: object) -> None:
         if not isinstance(key, str):
@@ -285,7 +287,7 @@ class Results:
                 "export_memory_timeline needs memory that was recorded.",
                 hint="profile(profile_memory=True)",
             )
-        boards, name = memory_changes(self._ready, device), os.fspath(path)
+        boards, name = memory_changes(self._ready, device), os.fsdecode(path)
         if name.endswith(".html"):
             write_text(path, page_text(boards))
             return

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
+import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.errors import BoardprofError, UsageError, warn_user
 from boardprof.base.metrics import Count, Metric, as_metric
 from boardprof.measure.board.board import Board, check_boards
 from boardprof.measure.sampling.board_link import Window
@@ -281,7 +281,7 @@ class PAPIMetricCollector(MetricCollector):
         refused = collector.select(_DEFAULTS).refused
         if refused:
             listed = "; ".join(f"{name}: {why}" for name, why in refused.items())
-            warnings.warn(f"{board.device.name} does not count {listed}.", stacklevel=2)
+            warn_user(f"{board.device.name} does not count {listed}.")
         return [name for name in _DEFAULTS if name not in refused]
 
     def metrics(self, board: Board) -> list[str]:
@@ -357,25 +357,21 @@ class PAPIMetricCollector(MetricCollector):
         unused = [d for d in self._names or () if not any(_is_for(d, board) for board in boards)]
         if unused:
             names = ", ".join(_name_of(device) for device in unused)
-            warnings.warn(
-                f"PAPI's events are named for {names}, which is not profiled.", stacklevel=2
-            )
+            warn_user(f"PAPI's events are named for {names}, which is not profiled.")
         found = {board: self.metric_names(board) for board in boards}
         for board in (each for each, names in found.items() if names):
             if _papi_of(board).collector.name == _BY_PERF:
-                warnings.warn(
-                    f"{board.device.name} has no libpapi: perf_event_open counts PAPI's presets.",
-                    stacklevel=3,
+                warn_user(
+                    f"{board.device.name} has no libpapi: perf_event_open counts PAPI's presets."
                 )
         return found
 
     def _wanted(self, board: Board) -> list[str] | None:
         if self._names is None:
             return None
-        for device, names in self._names.items():
-            if _is_for(device, board):
-                return list(names)
-        return []
+        # A board can be there twice: itself, and by its name.
+        named = [names for device, names in self._names.items() if _is_for(device, board)]
+        return list(dict.fromkeys(itertools.chain.from_iterable(named)))
 
     def _check(self, board: Board, collector: Programmable, names: list[str]) -> None:
         if len(names) > collector.slots:
@@ -404,7 +400,8 @@ def _checked(names: Mapping[object, Sequence[str]]) -> dict[object, list[str]]:
                 f"metric_names: {device!r:.60} is not a board.",
                 hint="pass what boardprof.connect returned, or the name of a board",
             )
-        if isinstance(events, str) or not all(isinstance(each, str) for each in events):
+        is_list = isinstance(events, Iterable) and not isinstance(events, str)
+        if not is_list or not all(isinstance(each, str) for each in events):
             raise UsageError(
                 f"metric_names: {events!r:.60} is not a list of events.", hint=f'["{events}"]'
             )

@@ -19,12 +19,16 @@ from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Percent
 from boardprof.compat.tvm_profiler.board_calls import (
     Collector,
+    ProgramArrays,
+    ProgramCall,
     check_device,
     check_open,
     choose,
+    inputs_of,
     observed_sample,
     observed_value,
     planned_passes,
+    program_call,
 )
 from boardprof.compat.tvm_profiler.host_collectors import (
     Collecting,
@@ -32,12 +36,6 @@ from boardprof.compat.tvm_profiler.host_collectors import (
     Gathered,
     MetricCollector,
     columns_for,
-)
-from boardprof.compat.tvm_profiler.program_calls import (
-    ProgramArrays,
-    ProgramCall,
-    inputs_of,
-    program_call,
 )
 from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass

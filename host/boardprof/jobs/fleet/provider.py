@@ -58,7 +58,7 @@ class JobProcess:
             deadline_s = time.monotonic() + timeout_s
             try:
                 _send(line, pickle.dumps((function, arguments)), deadline_s)
-                is_result, found = pickle.loads(_received(line, deadline_s))
+                is_result, found = _answer(_received(line, deadline_s))
             except TimeoutError as error:
                 self.close()
                 raise JobTimeoutError(
@@ -67,11 +67,11 @@ class JobProcess:
                     "for each call",
                 ) from error
             except (EOFError, OSError) as error:
-                how = _how_it_ended(process)
+                what = _how_it_ended(process)
                 self.close()
                 line.close()
                 raise JobLostError(
-                    f"The job's process died{how}.",
+                    f"The job's process {what}.",
                     hint="run the job by itself with `boardprof run`; signal 9 may mean that the "
                     "machine had no memory left",
                 ) from error
@@ -119,8 +119,17 @@ class JobProcess:
 def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
     with contextlib.suppress(subprocess.TimeoutExpired):
         code = process.wait(1.0)
-        return f" by signal {-code}" if code < 0 else f" with exit code {code}"
-    return ""
+        return f"died by signal {-code}" if code < 0 else f"died with exit code {code}"
+    return "runs, but it sent no answer: a function may have used its open files"
+
+
+def _answer(message: bytes) -> tuple[bool, Any]:
+    """Return an answer; raises EOFError if a measured function has written to the line, too."""
+    try:
+        is_result, found = pickle.loads(message)
+    except Exception as error:  # damaged ones raise whatever they name
+        raise EOFError from error
+    return is_result, found
 
 
 _LENGTH = struct.Struct("!Q")
@@ -173,17 +182,15 @@ def main(descriptor: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     line = socket.socket(fileno=descriptor)
-    while True:
-        try:
+    with contextlib.suppress(EOFError, OSError):  # a function may also have closed our end
+        while True:
             function, arguments = pickle.loads(_received(line))
-        except EOFError:
-            return
-        answer: tuple[bool, Any]
-        try:
-            answer = (True, function(*arguments))
-        except Exception as error:  # whatever it is, the batch has to know
-            answer = (False, error)
-        _send(line, _packed(answer))
+            answer: tuple[bool, Any]
+            try:
+                answer = (True, function(*arguments))
+            except Exception as error:  # whatever it is, the batch has to know
+                answer = (False, error)
+            _send(line, _packed(answer))
 
 
 def _packed(answer: tuple[bool, Any]) -> bytes:

@@ -15,7 +15,7 @@ from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.progress import part_of
 from boardprof.jobs.run.execution import Listener, Outcome, once, run_plans
 from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
-from boardprof.results.history.project import git_output, git_refusal, run_git
+from boardprof.results.history.run import git_output, git_refusal, run_git
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions, effective_flags
 from boardprof.target.descriptions.board import BoardSpec

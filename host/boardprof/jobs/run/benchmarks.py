@@ -26,13 +26,18 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from boardprof.base.connection import LONGEST_S
 from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
+from boardprof.base.metrics import metric_called
 from boardprof.base.settings import BENCHMARK, BENCHMARKS, SettingsFile
 from boardprof.base.toml_table import TomlTable
-from boardprof.jobs.run.function_choice import check_arguments, parameters_given
+from boardprof.jobs.run.function_choice import (
+    check_arguments,
+    parameters_given,
+    with_own_names,
+)
 from boardprof.jobs.run.plan import (
     ALL,
     Plan,
@@ -40,12 +45,17 @@ from boardprof.jobs.run.plan import (
     boards_of,
     split_target,
 )
+from boardprof.results.report.calls import DURATION, ENERGY, PERTURBATION, SHARE, STACK
+from boardprof.results.report.profile import MODELLED
 from boardprof.results.stats.groups import GroupSummary, over_limits
 from boardprof.target.arguments.binding import RETURN
 from boardprof.target.arguments.signature import scalar_packer
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.cfunction import CFunction, Pointer, Scalar, signature
-from boardprof.target.descriptions.board import BoardSpec, find_boards
+from boardprof.target.descriptions.board import BoardSpec, find_boards, metric_names
+
+if TYPE_CHECKING:
+    from boardprof.jobs.run.plan_build import Compiled
 
 NOT_IN_NAMES: Final = re.compile(r"[\s:=*?\[\],]+")
 """What the names of benchmarks do not have: targets, patterns and labels do."""
@@ -62,6 +72,9 @@ _LISTS_OF_CODE: Final = {
     "define": "defines",
     "no-inline": "keep",
 }
+KEYS_OF_CODE: Final = {"optimize": "optimize", **_TEXTS_OF_CODE, **_LISTS_OF_CODE}
+"""Keys of the file, and what the options of a build call them."""
+
 _WHOLE: Final = {"warmup": 0, "repeat": 1, "number": 1}
 """The least value of each key for a number of calls."""
 
@@ -243,9 +256,11 @@ OnError: TypeAlias = Callable[[UsageError], None]
 def read_benchmarks(file: SettingsFile, on_error: OnError = _raised) -> Benchmarks:
     """Return the benchmarks of a settings file; ``on_error`` gets all mistakes, not the first."""
     known: dict[str, Benchmark] = {}
-    common = _common(file, on_error)
+    shared = _common(file, on_error)
+    common = TomlTable(shared, file.file, *file.path, BENCHMARKS)
     for number, content in enumerate(_tables(file)):
-        table = TomlTable({**common, **content}, file.file, *file.path, BENCHMARK, number)
+        every = {**shared, **content}
+        table = TomlTable(every, file.file, *file.path, BENCHMARK, number, common=common)
         benchmark = _benchmark(table, on_error)
         if benchmark is None:
             continue
@@ -270,7 +285,10 @@ def _common(file: SettingsFile, on_error: OnError) -> Mapping[str, Any]:
     """Return the keys that all benchmarks have, without wrong ones."""
     content = file.content.get(BENCHMARKS, {})
     if not isinstance(content, dict):
-        raise UsageError(f"{file.file}: {BENCHMARKS} is not a table.", hint="[benchmarks]")
+        raise UsageError(
+            f"{file.file}: {BENCHMARKS} is not a table.",
+            hint="[benchmarks] for what all have in common; each benchmark is a [[benchmark]]",
+        )
     right: dict[str, Any] = {}
     for key, value in content.items():
         wrong: list[UsageError] = []
@@ -389,6 +407,12 @@ def _how(table: TomlTable, on_error: OnError = _raised) -> tuple[dict[str, Any],
             raise table.error(key, f"must be 0 or more, not {found}")
         return found
 
+    def timeout(key: str) -> float:
+        found = table.positive(key, LONGEST_S)
+        if found > LONGEST_S:
+            raise table.error(key, f"must be at most {LONGEST_S:,.0f} seconds, not {found:g}")
+        return found
+
     read = partial(_present, table, on_error=on_error)
     code = {
         **read(_TEXTS_OF_CODE, lambda key: table.take(key, str)),
@@ -402,7 +426,7 @@ def _how(table: TomlTable, on_error: OnError = _raised) -> tuple[dict[str, Any],
         **read(_FLAGS, lambda key: table.take(key, bool)),
         **read({"metrics": "metrics"}, lambda key: table.texts(key, None)),
         **read({"tolerance": "tolerance"}, tolerance),
-        **read({"timeout_s": "timeout_s"}, lambda key: table.positive(key, LONGEST_S)),
+        **read({"timeout_s": "timeout_s"}, timeout),
     }
     return settings, code
 
@@ -490,15 +514,21 @@ def check_benchmarks(
 ) -> Iterator[UsageError]:
     """Compile what benchmarks measure, run nothing, and yield what is wrong, with file and line.
 
-    Metrics are not checked: only a running board tells which ones it counts.
+    Metrics are checked as far as a board's description tells what it counts.
     """
-    compiled: dict[tuple[object, ...], dict[str, CFunction] | str] = {}
+    compiled: dict[tuple[object, ...], Compiled | str] = {}
+    seen: set[tuple[str, str]] = set()  # mistakes that all benchmarks have in common
     for benchmark, plan in pairs:
         try:
             specs = boards_of(plan)
         except BoardprofError as error:
             yield _at(benchmark, error, "boards")
             continue
+        for keys, wrong in _wrong_metrics(benchmark, plan, specs):
+            where = (benchmark.place_of(*keys), wrong.message)
+            if where not in seen:
+                seen.add(where)
+                yield _at(benchmark, wrong, *keys)
         names = [spec.name for spec in specs]
         data = PlanData()
         for key, part in _parts(plan):
@@ -514,11 +544,54 @@ def check_benchmarks(
             # The function is part of it, since it may be a static one of a header.
             place = (spec.folder, plan.path, plan.code, plan.function)
             if place not in compiled:
-                compiled[place] = _functions(spec, plan, on_command)
+                compiled[place] = _compiled(spec, plan, on_command)
             for key, name, text in _mistakes(plan, compiled[place], data):
                 if text not in told:
                     told.add(text)
                     yield _at(benchmark, UsageError(text), key, name)
+
+
+_BESIDE: Final = (STACK, SHARE, PERTURBATION, ENERGY, *MODELLED)
+"""Metrics that a board need not count; whether it has them, the run tells."""
+
+
+def _wrong_metrics(
+    benchmark: Benchmark, plan: Plan, specs: Sequence[BoardSpec]
+) -> Iterator[tuple[tuple[str, ...], UsageError]]:
+    """Yield keys and error for each limit, rule and metric that names what no board counts."""
+    known: dict[str, list[str]] = {}
+    for spec in specs:
+        counted = metric_names(spec)
+        if counted is None:
+            continue
+        time = [] if spec.clock.kind == "simulated" else [DURATION]
+        known[spec.name] = [*counted, *time, *_BESIDE]
+        for name in benchmark.limits_on(spec.name):
+            if metric_called(name.rpartition(".")[2], known[spec.name]) is None:
+                of_board = (spec.name,) if name in benchmark.limits.get(spec.name, {}) else ()
+                yield ("limit", *of_board, name), _lacking(spec, name, [*counted, *time, STACK])
+    if len(known) < len(specs):  # the other boards may have it
+        return
+    every = list(dict.fromkeys(name for names in known.values() for name in names))
+    listed = [name for name in every if name not in _BESIDE]
+    parts = [f"{board}.{name}" for board, names in known.items() for name in names]
+    where = f"on {', '.join(known)}"
+    from boardprof.results.comparison.rule import parse_rule  # later: few files have any
+
+    for rule in map(parse_rule, benchmark.rules):
+        if not rule.chosen([*every, *parts]):
+            yield ("fail-if",), UnknownNameError("metric", rule.metric, listed, where=where)
+    for name in plan.metrics or ():
+        if name != ALL and metric_called(name.rpartition(".")[2], every) is None:
+            yield ("metrics",), UnknownNameError("metric", name, listed, where=where)
+
+
+def _lacking(spec: BoardSpec, name: str, known: Sequence[str]) -> UsageError:
+    """Return the error of a metric that a board does not have."""
+    why = spec.unsupported.get(name)
+    if why is None:
+        return UnknownNameError("metric", name, known, owner=spec.name)
+    return UsageError(f"{spec.name} does not support {name}: {why}.")
 
 
 def _parts(plan: Plan) -> Iterator[tuple[str, Plan]]:
@@ -535,30 +608,36 @@ def _at(benchmark: Benchmark, error: BoardprofError, *keys: str) -> UsageError:
     return UsageError(text, hint=_EXPECT if of_command else error.hint)
 
 
-def _functions(
+def _compiled(
     spec: BoardSpec, plan: Plan, on_command: Callable[[str], None] | None
-) -> dict[str, CFunction] | str:
-    """Return the functions of a plan's files by name, or why they do not compile."""
-    from boardprof.target.build.builder import Build  # later: it knows all compilers
-    from boardprof.target.build.sources import with_static_of_header
+) -> Compiled | str:
+    """Return a plan's files compiled, or why they do not compile."""
+    from boardprof.jobs.run.plan_build import compiled  # later: it knows all compilers
 
-    assert plan.path is not None, "the target has been checked"
     try:
-        wanted = None if plan.function == ALL else plan.function
-        code = with_static_of_header(spec, plan.path, wanted, plan.code)
-        found, _ = Build(spec, [plan.path], code, on_command).functions()
+        return compiled(spec, plan, on_command)
     except BoardprofError as error:
         return f"{error}"
-    return {fn.name: fn for fn in found}
 
 
 def _mistakes(
-    plan: Plan, found: dict[str, CFunction] | str, data: PlanData
+    plan: Plan, compiled: Compiled | str, data: PlanData
 ) -> Iterator[tuple[str, str, str]]:
     """Yield key, name and a text for each thing that is wrong with a benchmark on one board."""
-    if isinstance(found, str):
-        yield "target", "", found
+    if isinstance(compiled, str):
+        yield "target", "", compiled
         return
+    own, _ = with_own_names(replace(plan, data=data), compiled.functions, compiled.read)
+    given = dict(zip(own.arguments, plan.arguments, strict=True))
+    found = {fn.name: fn for fn in compiled.functions}
+    for key, name, text in _mistakes_of_call(own, found, own.data):
+        yield key, given.get(name, name), text
+
+
+def _mistakes_of_call(
+    plan: Plan, found: dict[str, CFunction], data: PlanData
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the same, if the files compile and the names are the definition's."""
     if plan.function == ALL:
         return
     function = found.get(plan.function)

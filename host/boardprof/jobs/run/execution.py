@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from boardprof.base.errors import (
@@ -23,7 +22,7 @@ from boardprof.base.errors import (
     WrongOutputError,
 )
 from boardprof.base.progress import show_progress, waiting
-from boardprof.jobs.run.function_choice import chosen_functions
+from boardprof.jobs.run.function_choice import chosen_functions, with_own_names
 from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.board.line import check_startable
@@ -31,6 +30,7 @@ from boardprof.measure.connect import connect_by, guard_calls, open_firmware
 from boardprof.measure.energy import open_meter
 from boardprof.measure.meter import Meter
 from boardprof.measure.sampling.available_metrics import asks_core_cycles
+from boardprof.measure.sampling.counted_pass import CALIBRATION_SAMPLES
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
@@ -91,6 +91,7 @@ def results(
         check_startable(spec, plans[0].connection)  # before anything is built
     if firmware is None:
         firmware = firmware_of(spec, plans[0], listener, plans[1:])
+    chosen = [_named(plan, firmware, listener.on_note) for plan in chosen]
     left: list[tuple[Plan, str]] | None = None
     total = 0
     while left is None or left:
@@ -120,6 +121,9 @@ def results(
                     if wrong is not None:
                         yield _of_benchmark(plan, wrong)
                 except BoardprofError as error:
+                    if error.kept is not None:
+                        yield error.kept
+                        _say_kept(error)
                     is_over = isinstance(error, _OF_THE_BOARD) or board.session.is_closed
                     is_of_one_call = isinstance(error, (DeviceError, RpcError, *_OF_THE_BOARD))
                     is_of_one_call = is_of_one_call or len(chosen) > 1
@@ -129,6 +133,24 @@ def results(
                             listener.on_note(f"not measured on {board.device.name}: {rest}")
                         raise
                     yield _of_benchmark(plan, error)
+
+
+def _named(plan: Plan, firmware: BuiltFirmware | None, on_note: Note) -> Plan:
+    """Return a plan with the names of parameters in the function's definition."""
+    if firmware is None:
+        return plan
+    plan, note = with_own_names(plan, firmware.functions, firmware.sources)
+    if note:
+        on_note(note)
+    return plan
+
+
+def _say_kept(error: BoardprofError) -> None:
+    """Say in an error that the samples from before it are in the Report."""
+    first, end, rest = error.message.partition("\n")
+    count = len(error.kept.passes[0].samples)
+    some = "the sample from before that is" if count == 1 else f"{count} samples from before are"
+    error.message = f"{first.rstrip('.:')}; {some} kept{end}{rest}"
 
 
 def _of_benchmark(plan: Plan, error: BoardprofError) -> BoardprofError:
@@ -156,7 +178,7 @@ def _recordable(spec: BoardSpec, plan: Plan, on_note: Note) -> Plan:
 def _check_probe(plan: Plan) -> None:
     """Check that the debug probe's server answers, before anything takes long."""
     if plan.probe is not None:
-        from boardprof.measure.hotspots.debug_probe import DebugProbe  # later: few runs need one
+        from boardprof.measure.hotspots.sampled_call import DebugProbe  # later: few runs need one
 
         with closing(DebugProbe(plan.probe)) as probe:
             probe.run("version")
@@ -220,9 +242,15 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
     what = f"{name} on {board.device.name}{setting}{at}"
     with _waiting(board, what) as heard, _meter(plan) as meter:
 
-        def show(what: str, done: int, total: int) -> None:
+        def show(done: int, total: int) -> None:
+            calls = done - _BEFORE
+            if calls > 0:
+                heard()
+            show_progress(what, max(0, calls), total - _BEFORE + _AFTER)
+
+        def show_bytes(way: str, done: int, total: int) -> None:
             heard()
-            show_progress(what, done, total)
+            show_progress(f"{what}, bytes {way}", done, total)
 
         if plan.benchmark:  # each may have its own
             times = plan.connection.timeout_s, plan.connection.wall_timeout_s
@@ -231,28 +259,44 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
         wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
         given = {"warmup": plan.warmup, "repeat": plan.repeat}
         rounds = {name: count for name, count in given.items() if count is not None}
-        measurement = board.measure(
-            name,
-            metrics=wanted.of(board),
-            **rounds,
-            may_shorten=not rounds,
-            number=plan.number,
-            cold=plan.cold,
-            mask_interrupts=plan.mask_interrupts,
-            meter=meter,
-            named=plan.data.values(board.functions[name], board.memory.size),
-            on_progress=partial(show, what),
-            on_transfer=_if_slow(lambda way, *of: show(f"{what}, bytes {way}", *of)),
-            on_note=listener.on_note,
-        )
-        if plan.hotspots and measurement.profile is None:  # core-cycles have one already
-            named = plan.data.values(board.functions[name], board.memory.size)
-            again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
-            profile = _profile(board, name, named, again)
-            measurement = replace(measurement, profile=profile)
-        measurement = wanted.with_missing(measurement, board)
-        return replace(measurement, label=plan.label, tolerance=plan.tolerance)
 
+        def told(measurement: Measurement) -> Measurement:
+            measurement = wanted.with_missing(measurement, board)
+            return replace(measurement, label=plan.label, tolerance=plan.tolerance)
+
+        measurement: Measurement | None = None
+        try:
+            measurement = board.measure(
+                name,
+                metrics=wanted.of(board),
+                **rounds,
+                may_shorten=not rounds,
+                number=plan.number,
+                cold=plan.cold,
+                mask_interrupts=plan.mask_interrupts,
+                meter=meter,
+                named=plan.data.values(board.functions[name], board.memory.size),
+                on_progress=show,
+                on_transfer=_if_slow(show_bytes),
+                on_note=listener.on_note,
+            )
+            if plan.hotspots and measurement.profile is None:  # core-cycles have one already
+                named = plan.data.values(board.functions[name], board.memory.size)
+                again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
+                profile = _profile(board, name, named, again)
+                measurement = replace(measurement, profile=profile)
+        except (BoardTimeoutError, DeviceError) as error:
+            kept = error.kept or measurement
+            error.kept = None if kept is None else told(kept)
+            raise
+        return told(measurement)
+
+
+_BEFORE = CALIBRATION_SAMPLES + 1
+"""Rounds of the empty function, which take no time."""
+
+_AFTER = 2
+"""Calls after the samples: on painted stack, and for the outputs."""
 
 _SLOW_TRANSFER_S = 1.0
 """Shorter transfers would hide how far the samples are."""
@@ -291,10 +335,10 @@ def _profile(board: Board, name: str, named: Mapping[str, object], plan: Plan) -
 
 
 def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], None]]:
-    """Show how long a round takes, if that does not disturb the measurement."""
-    if not board.spec.clock.is_emulated:  # it would be a thread that disturbs the measurement
-        return nullcontext(lambda: None)
-    return waiting(f"waiting for {what}, {board.session.timeout_s:g} s at most")
+    """Show how long a round takes; on a real clock the first one only."""
+    # The thread that shows it would disturb later ones. By then a bar shows how many are done.
+    limit = f"{board.session.timeout_s:g} s at most"
+    return waiting(f"waiting for {what}, {limit}", once=not board.spec.clock.is_emulated)
 
 
 def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
@@ -308,9 +352,10 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
     settings = with_each_setting(replace(plan, data=data))
     for spec, setting in itertools.product(specs, settings):
         firmware = firmware_of(spec, setting, listener)
+        setting = _named(setting, firmware, listener.on_note)
         with connected(spec, setting, firmware, listener) as board:
             for name in chosen_functions(board, setting, firmware, listener.on_note):
-                named = data.values(board.functions[name], board.memory.size)
+                named = setting.data.values(board.functions[name], board.memory.size)
                 yield _profile(board, name, named, plan)
 
 
@@ -321,11 +366,6 @@ class Outcome:
     report: Report | None  # of all that could be measured; None if nothing could be
     failures: tuple[BoardprofError, ...]  # in the order of the attempts
     interrupted: bool = False  # by Ctrl-C; the Report has what was measured before
-
-
-def run_plan(plan: Plan, listener: Listener) -> Outcome:
-    """Build, start and measure on one board after the other, and one setting after the other."""
-    return run_plans([plan], listener)
 
 
 def run_plans(

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from boardprof.base.errors import BuildError, UnknownNameError, UsageError, option
 from boardprof.jobs.run.plan import ALL, Plan
 from boardprof.measure.board.board import Board
+from boardprof.target.arguments.argument_text import read_argument
 from boardprof.target.arguments.binding import referred
 from boardprof.target.arguments.signature import Signature, in_order, parse_signature
 from boardprof.target.build.build_errors import source_hint
@@ -25,6 +29,7 @@ from boardprof.target.cfunction import (
 
 Note = Callable[[str], None]
 _MOST_LISTED = 8
+_REFERENCE = re.compile(r"&(\w+)")
 _HOOK = re.compile(rb"\b[A-Za-z]\w*_(?:setup|check)\b")
 
 
@@ -33,6 +38,48 @@ def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
     for function in functions:
         if function.name == plan.function and function.reason is None:
             check_arguments(function.name, signature(function), plan.arguments)
+
+
+def with_own_names(
+    plan: Plan, functions: Sequence[CFunction], files: Sequence[Path]
+) -> tuple[Plan, str]:
+    """Return a plan with the names of the function's definition, and a note if it had others.
+
+    ``files``: those that declare the function under other names of its parameters.
+    """
+    fn = next((each for each in functions if each.name == plan.function), None)
+    given = plan.arguments
+    own = [] if fn is None or fn.reason is not None else [each.name for each in fn.parameters]
+    if not own or parameters_given(own, given) <= {*own}:
+        return plan, ""
+    from boardprof.target.arguments.declared_names import names_of_definition  # later: few need it
+
+    extras = referred(given.values()) - {*own}
+    without = [name for name in given if name not in extras]
+    known = names_of_definition(plan.function, own, [*given], files)
+    known = known or names_of_definition(plan.function, own, without, files)
+    if known is None:
+        return plan, ""
+    renamed, header = known
+
+    def text_of(text: str) -> str:
+        return _REFERENCE.sub(lambda match: f"&{renamed.get(match[1], match[1])}", text)
+
+    def expected(text: str) -> str:
+        name, equals, value = text.rpartition("=")
+        return f"{renamed.get(name, name)}{equals}{value}"
+
+    values = tuple(f"{renamed.get(n, n)}={text_of(text)}" for n, text in given.items())
+    again = replace(plan, values=values, expect=tuple(map(expected, plan.expect)))
+    if plan.data.arguments:
+        texts = {name: read_argument(name, text) for name, text in again.arguments.items()}
+        wanted = [
+            each if each.name is None else replace(each, name=renamed.get(each.name, each.name))
+            for each in plan.data.expectations
+        ]
+        again = replace(again, data=replace(plan.data, arguments=texts, expectations=wanted))
+    both = ", ".join(f"{name} is {own}" for name, own in renamed.items() if name != own)
+    return again, f"{plan.function}: {both}. The first are the names in {header.name}"
 
 
 def needed_functions(
@@ -75,7 +122,7 @@ def _check_named(board: Board, plan: Plan, firmware: BuiltFirmware | None) -> No
     infos = {f.name: f for f in board.dictionary.user_functions if f.measurable}
     reasons = {f.name: f.reason for f in firmware.functions if f.reason} if firmware else {}
     if firmware is not None and plan.function in firmware.missing:
-        from boardprof.target.build.compile_commands import defining_sources
+        from boardprof.target.build.build_options import defining_sources
 
         symbol = firmware.missing[plan.function]
         known = defining_sources(
@@ -91,6 +138,12 @@ def _check_named(board: Board, plan: Plan, firmware: BuiltFirmware | None) -> No
         )
     hidden = firmware.hidden if firmware else {}
     if plan.function not in infos:
+        if plan.function.startswith("bp_"):
+            raise UsageError(
+                f"{plan.function} cannot be measured: names that begin with bp_ are those of "
+                "boardprof's agent.",
+                hint=f"call {plan.function} from a function with another name, and measure that",
+            )
         _check_mangled(plan.function, reasons)
         _check_hidden(plan, firmware)
         hint = None if infos or plan.path else "give PATH:FUNCTION to build firmware that has it"
@@ -101,6 +154,8 @@ def _check_named(board: Board, plan: Plan, firmware: BuiltFirmware | None) -> No
         where = _where(board, plan)
         if firmware is not None:
             _check_macros(plan, firmware)
+            if plan.path is not None:
+                _check_elsewhere(plan, plan.path)
             hint = hint or _header_hint(plan)
         raise UnknownNameError("function", plan.function, [*infos, *others], where=where, hint=hint)
     check_arguments(plan.function, board.functions[plan.function].signature.text, plan.arguments)
@@ -216,18 +271,33 @@ def _check_hidden(plan: Plan, firmware: BuiltFirmware | None) -> None:
 
 def _check_macros(plan: Plan, firmware: BuiltFirmware) -> None:
     """Check that a function does not depend on a macro, as in a header that is a library."""
-    from boardprof.target.build.preprocessor import macros_around  # later: only errors need it
+    from boardprof.target.build.sources import macros_around  # later: only errors need it
 
     for file in find_sources(plan.files[:1]).files:
         if not names_one_of(file.read_bytes(), [plan.function]):
             continue
         if macros := macros_around(file, plan.function):
             flags = " ".join(f"{option('-D', macro)}" for macro in macros)
+            if own := [macro for macro in macros if macro.startswith("__")]:
+                flags = f"a board, or an option in {option('--cflags')}, with which the compiler "
+                flags += f"defines {' and '.join(own)} itself"
             raise UsageError(
                 f"{plan.function} in {file.name} is compiled only if {' and '.join(macros)} "
                 f"{'is' if len(macros) == 1 else 'are'} defined.",
                 hint=flags,
             )
+
+
+def _check_elsewhere(plan: Plan, path: Path) -> None:
+    """Check that no other source of the project has the function, as for one of a header."""
+    from boardprof.target.build.build_options import defining_sources
+
+    files = find_sources(plan.files[:1]).files
+    if found := defining_sources(files, [plan.function], plan.code.compile_commands):
+        raise UsageError(
+            f"{plan.function} is not defined in {path.name}, but in {found[0].name}.",
+            hint=f"{os.path.relpath(found[0])}:{plan.function}",
+        )
 
 
 def _header_hint(plan: Plan) -> str | None:
@@ -239,10 +309,10 @@ def _header_hint(plan: Plan) -> str | None:
 
 def _why_nothing(plan: Plan, firmware: BuiltFirmware) -> tuple[list[str], str, str | None]:
     """Explain why sources offer no function: their static ones, the reason if known, a hint."""
-    from boardprof.target.build.preprocessor import (
+    from boardprof.target.build.sources import (
+        discarded_functions,
         implementation_macros,
     )  # later: only errors need it
-    from boardprof.target.build.sources import discarded_functions
 
     found = discarded_functions(firmware.board, plan.files[:1], plan.code)
     static = sorted({*firmware.hidden, *(name for name, _, _ in found.static)})

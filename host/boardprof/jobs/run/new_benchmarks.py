@@ -6,11 +6,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from boardprof.base.errors import UsageError
-from boardprof.jobs.run.benchmarks import NOT_IN_NAMES
+from boardprof.base.settings import BENCHMARKS
+from boardprof.jobs.run.benchmarks import KEYS_OF_CODE, NOT_IN_NAMES
 from boardprof.jobs.run.function_choice import example
 from boardprof.jobs.run.plan import ALL
 from boardprof.target.arguments.signature import parse_signature
@@ -18,6 +19,9 @@ from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import Build
 from boardprof.target.cfunction import CFunction, signature
 from boardprof.target.descriptions.board import board_spec, default_board
+
+COMMON = f"[{BENCHMARKS}]"
+"""The head of the table of what all benchmarks have."""
 
 MARK = "CHANGE:"
 """What stands beside each value that only the user knows."""
@@ -33,9 +37,12 @@ class FirstBenchmarks:
 
 
 def first_benchmarks(
-    sources: Sequence[str], board: str | None, options: BuildOptions
+    sources: Sequence[str], board: str | None, options: BuildOptions, given: Collection[str]
 ) -> FirstBenchmarks:
-    """Return a table for each function; raises a UsageError if no function can be called."""
+    """Return a table for each function, and one of the ``given`` board and options for all.
+
+    Raises a UsageError if no function can be called.
+    """
     spec = board_spec(board) if board else default_board()
     tables: dict[str, str] = {}
     left_out: dict[str, str] = {}
@@ -54,17 +61,28 @@ def first_benchmarks(
             f"No function in {', '.join(sources)} can be called.",
             hint=f"boardprof functions {' '.join(sources)} gives the reasons",
         )
-    return FirstBenchmarks("\n".join(tables.values()), len(tables), left_out)
+    common = [f"boards = [{_toml(board)}]"] if board and "boards" in given else []
+    for key, attribute in KEYS_OF_CODE.items():
+        if attribute in given:
+            value = getattr(options, attribute)
+            written = value.removeprefix("-O") if key == "optimize" else value
+            common.append(f"{key} = {_toml(written)}")
+    head = ["\n".join([COMMON, *common, ""])] if common else []
+    return FirstBenchmarks("\n".join([*head, *tables.values()]), len(tables), left_out)
+
+
+def _toml(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _table(name: str, source: str, function: CFunction) -> Iterator[str]:
     yield "[[benchmark]]"
-    yield f"name = {json.dumps(name)}"
-    yield f"target = {json.dumps(f'{source}:{function.name}')}"
+    yield f"name = {_toml(name)}"
+    yield f"target = {_toml(f'{source}:{function.name}')}"
     parsed = parse_signature(signature(function))
     for parameter, kind in parsed.parameters:
         text = example(parsed, parameter).strip("'")
-        value = text if text.replace(".", "").isdigit() or text == "true" else json.dumps(text)
-        key = parameter if parameter.isascii() else json.dumps(parameter, ensure_ascii=False)
+        value = text if text.replace(".", "").isdigit() or text == "true" else _toml(text)
+        key = parameter if parameter.isascii() else _toml(parameter)
         yield f"arguments.{key} = {value}  # {MARK} {kind}"
     yield ""

@@ -90,8 +90,9 @@ class PlanData:
 class Plan:
     """The request of ``boardprof run``; the command's help says what each option means."""
 
-    # Without ``warmup`` and ``repeat``, a function that takes long is called less often. `run_plan`
-    # sets ``data`` to what `read_data` returns, and ``wanted`` to what it makes of ``metrics``.
+    # Without ``warmup`` and ``repeat``, a function that takes long is called less often.
+    # `run_plans` sets ``data`` to what `read_data` returns, and ``wanted`` to what it makes of
+    # ``metrics``.
 
     target: str
     values: tuple[str, ...] = ()

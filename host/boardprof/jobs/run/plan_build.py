@@ -9,21 +9,29 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from boardprof.base.errors import BuildError
-from boardprof.jobs.run.function_choice import check_early, needed_functions
+from boardprof.base.errors import BuildError, option
+from boardprof.jobs.run.function_choice import check_early, needed_functions, with_own_names
 from boardprof.jobs.run.plan import ALL, Plan
-from boardprof.target.build.build_errors import UndefinedError
-from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import Build
-from boardprof.target.build.compile_commands import defining_sources, source_flags
+from boardprof.target.build.build_errors import MissingHeaderError, UndefinedError
+from boardprof.target.build.build_options import BuildOptions, defining_sources, source_flags
+from boardprof.target.build.builder import Build, finding_headers, with_folder
 from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.build.sources import find_sources, with_static_of_header
+from boardprof.target.build.sources import (
+    discarded_functions,
+    find_sources,
+    implementation_macros,
+    is_header,
+    macros_around,
+    with_static_of_header,
+)
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.tools import check_compiler
 
 Callback = Callable[[str], None]
+_FEW = 3  # names in a note
 
 
 def build_plans(
@@ -36,7 +44,8 @@ def build_plans(
 ) -> BuiltFirmware:
     """Build the firmware of plans with the same files and flags.
 
-    What the project's compile_commands.json adds is noted: flags, and sources that are needed.
+    Flags that the project's compile_commands.json adds are noted. What else is needed and found is
+    in the firmware's ``added``: sources, folders of headers, macros, static functions.
     ``is_whole``: with all functions of the files, if they fit, as for a board at a port.
     """
     [path] = {plan.path for plan in plans}
@@ -50,13 +59,27 @@ def build_plans(
         if note := source_flags(file, code.compile_commands).note:
             on_note(note)
 
-    def build(more: BuildOptions) -> BuiltFirmware:
+    def build(more: BuildOptions, added: str) -> BuiltFirmware:
         same = [replace(each, code=more) for each in plans]
-        return build_plans(spec, same, on_note, on_command, is_whole=is_whole)
+        found = build_plans(spec, same, on_note, on_command, is_whole=is_whole)
+        return replace(found, added=(added, *found.added))
 
-    add = partial(_with_more, build, path, on_note)
+    def again(more: BuildOptions, added: str) -> BuiltFirmware:
+        try:
+            return build(more, added)
+        except BuildError:  # whoever reads it must know with what it was built
+            on_note(added)
+            raise
+
+    add = partial(_with_more, build, path)
     try:
         firmware, needed = _built(spec, code, plans, on_command, is_whole=is_whole)
+    except _LackingError as error:
+        return again(error.options, error.added)
+    except MissingHeaderError as error:
+        if error.folder is None:
+            raise
+        return again(*with_folder(code, error.header, error.folder))
     except UndefinedError as error:
         found = add(code, error.symbols)
         if found is None:
@@ -68,24 +91,101 @@ def build_plans(
 
 
 def _with_more(
-    build: Callable[[BuildOptions], BuiltFirmware],
+    build: Callable[[BuildOptions, str], BuiltFirmware],
     path: Path,
-    on_note: Callback,
     code: BuildOptions,
     symbols: Collection[str],
 ) -> BuiltFirmware | None:
     """Build with the project's sources that define symbols; None if that does not help."""
     files = find_sources([path, *code.sources]).files
-    known = defining_sources(files, symbols, code.compile_commands)
+    known = defining_sources(files, symbols, code.compile_commands, is_hint=False)
     if not known:
         return None
     more = replace(code, sources=(*code.sources, *known))
     with suppress(BuildError):  # the error without them says what is missing
-        found = build(more)
-        names = ", ".join(os.path.relpath(each) for each in known)
-        on_note(f"the build adds {names} for {', '.join(sorted(symbols))}")
-        return found
+        return build(more, _adds(known, symbols))
     return None
+
+
+def _adds(sources: Sequence[Path], symbols: Collection[str]) -> str:
+    names = ", ".join(os.path.relpath(each) for each in sources)
+    wanted = sorted(symbols)
+    more = f" and {len(wanted) - _FEW} more" if len(wanted) > _FEW else ""
+    return f"the build adds {names} for {', '.join(wanted[:_FEW])}{more}"
+
+
+class _LackingError(Exception):
+    """The functions of sources lack one that a plan wants, and other options have it."""
+
+    def __init__(self, options: BuildOptions, added: str) -> None:
+        super().__init__(added)
+        self.options = options
+        self.added = added
+
+
+def _check_complete(
+    spec: BoardSpec, code: BuildOptions, plans: Sequence[Plan], names: Collection[str]
+) -> None:
+    """Raise a `_LackingError` if a plan's function needs a macro, is static or is elsewhere."""
+    for plan in plans:
+        if plan.path is None or plan.function in names:
+            continue
+        path, function = plan.path, plan.function
+        macros = implementation_macros(path)
+        if function == ALL:
+            macros = [] if names else macros
+        elif macros:
+            macros = [each for each in macros_around(path, function) if each in macros]
+        if len(macros) == 1 and not _has_macro(code, macros[0]):
+            added = f"the build adds {option('-D', macros[0])} for the functions of {path.name}"
+            raise _LackingError(replace(code, defines=(*code.defines, macros[0])), added)
+        if function == ALL:
+            continue
+        found = discarded_functions(spec, [path], code, function).static
+        if len(found) == 1 and function not in code.keep:
+            added = f"the build adds {option('--no-inline', function)}, because it is static"
+            raise _LackingError(replace(code, keep=(*code.keep, function)), added)
+        if is_header(path):
+            files = find_sources([path, *code.sources]).files
+            known = defining_sources(files, [function], code.compile_commands)
+            if len(known) == 1:
+                more = replace(code, sources=(*code.sources, *known))
+                raise _LackingError(more, _adds(known, [function]))
+
+
+class Compiled(NamedTuple):
+    """The files of a plan, compiled and not linked."""
+
+    functions: Sequence[CFunction]
+    read: Sequence[Path]  # sources and headers
+    code: BuildOptions  # of the plan, with what its build would add
+    added: tuple[str, ...]  # a note for each thing that it would add
+
+
+def compiled(spec: BoardSpec, plan: Plan, on_command: Callback | None = None) -> Compiled:
+    """Compile a plan's files with what its build would add."""
+    assert plan.path is not None, "the plan has a file"
+    wanted = None if plan.function == ALL else plan.function
+    code = with_static_of_header(spec, plan.path, wanted, plan.code)
+    path, added = plan.path, list[str]()
+
+    def attempt(more: BuildOptions) -> Compiled:
+        building = Build(spec, [path], more, on_command)
+        found, _ = building.functions()
+        _check_complete(spec, more, [plan], [fn.name for fn in found])
+        return Compiled(found, building.read, more, ())
+
+    while True:
+        try:
+            found, notes = finding_headers(code, attempt)
+            return found._replace(added=(*added, *notes))
+        except _LackingError as error:
+            code = error.options
+            added.append(error.added)
+
+
+def _has_macro(code: BuildOptions, macro: str) -> bool:
+    return any(each.partition("=")[0] == macro for each in code.defines)
 
 
 def _built(
@@ -98,9 +198,12 @@ def _built(
 ) -> tuple[BuiltFirmware, list[str] | None]:
     """Build plans; also return the functions that they need, if that is known."""
     assert plans[0].path is not None
-    with Build(spec, [plans[0].path], code, on_command).begin() as (functions, finish):
+    building = Build(spec, [plans[0].path], code, on_command)
+    with building.begin() as (functions, finish):
+        _check_complete(spec, code, plans, [fn.name for fn in functions])
         if len(plans) == 1:
-            check_early(functions, plans[0])
+            plan, _ = with_own_names(plans[0], functions, building.read)
+            check_early(functions, plan)
         needed, is_all = _needed(functions, plans)
         is_at_port = plans[0].connection.port is not None
         if is_all and not (is_whole or is_at_port):

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.errors import BoardprofError, StorageError, UsageError
 from boardprof.base.progress import show_progress
 from boardprof.jobs.run.execution import Listener, connected, firmware_of
 from boardprof.jobs.run.function_choice import chosen_functions
@@ -17,7 +17,7 @@ from boardprof.jobs.run.plan import Plan, boards_of
 from boardprof.measure.board.board import Board
 from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.results.probes.figures import Interval, Intervals
-from boardprof.results.probes.run import ProbeRun
+from boardprof.results.probes.run import MOST_RECORDED, ProbeRun
 
 if TYPE_CHECKING:
     from boardprof.target.build.firmware import BuiltFirmware
@@ -102,7 +102,7 @@ def _call(
     values = plan.data.values(function, board.memory.size)
     for done in range(wanted.calls):
         function(**values)
-        recorder.read()
+        _check_size(recorder.read())
         show(done + 1, wanted.calls)
 
 
@@ -119,6 +119,7 @@ def _wait(time_s: float | None, recorder: ProbeRecorder) -> None:
         received = recorder.read(
             _AT_ONCE_S if time_s is None else min(_AT_ONCE_S, time_s - passed_s)
         )
+        _check_size(received)
         if received != before:
             heard_s = now_s
         elif now_s - heard_s > _SILENCE_S:  # a line may not show that a board was reset
@@ -126,6 +127,15 @@ def _wait(time_s: float | None, recorder: ProbeRecorder) -> None:
             heard_s = now_s
         whole = None if time_s is None else max(1, round(time_s))
         show(int(passed_s), whole)
+
+
+def _check_size(received: int) -> None:
+    if received >= MOST_RECORDED:
+        raise StorageError(
+            f"The recording has {received:,} bytes, and a larger file could not be read.",
+            hint="record for a shorter time, or only the statistics of ranges (--statistics "
+            "--no-events)",
+        )
 
 
 class _SpeedLine:

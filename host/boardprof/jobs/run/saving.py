@@ -14,6 +14,7 @@ from typing import Any
 
 from boardprof.base.errors import BoardprofError, ReportFileError, UsageError
 from boardprof.base.processes import locked_folder
+from boardprof.base.settings import PROJECT_FILE
 from boardprof.results.baseline import (
     BaselineUpdate,
     baseline_content,
@@ -22,15 +23,18 @@ from boardprof.results.baseline import (
     updated_baseline,
 )
 from boardprof.results.comparison.comparison import ComparisonError
-from boardprof.results.history.project import (
+from boardprof.results.history.report_lookup import history_place, is_named, user_history
+from boardprof.results.history.run import (
+    GitState,
+    HistoryError,
+    RunId,
+    check_name,
     git_output,
     git_refusal,
     has_branch,
     project_of,
     repository_path,
 )
-from boardprof.results.history.report_lookup import history_place, is_named, user_history
-from boardprof.results.history.run import GitState, HistoryError, RunId, check_name
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import check_report_file, write_text
 from boardprof.target.build.sources import find_sources, language
@@ -83,7 +87,8 @@ def keep_run(
         history = user_history(_home(measured, folder))
         is_new = is_named() and not history.may_exist()
         given = None if has_failed else name
-        kept = history.save(report, given, words, git=state, has_failed=has_failed)
+        files = files_in_project(measured)
+        kept = history.save(report, given, words, git=state, has_failed=has_failed, files=files)
     except BoardprofError as error:
         raise UsageError(f"the run was not kept: {error}") from error
     if state is None and (refused := git_refusal(_first_folder(measured, folder))):
@@ -174,6 +179,18 @@ def _has_untracked(files: Sequence[Path], sources: Sequence[Path]) -> bool | Non
         return False
     listed = git_output(tree, "ls-files", "-z")
     return None if listed is None else not own.issubset(listed.split("\0"))
+
+
+def files_in_project(measured: Sequence[str | Path]) -> list[str]:
+    """Return measured files and folders as paths that are the same in each clone of the project."""
+    paths = [Path(os.path.realpath(path)) for path in measured]
+    return [os.path.relpath(path, _top(path.parent) or os.path.realpath(".")) for path in paths]
+
+
+def _top(folder: Path) -> Path | None:
+    """Return the work tree that a folder is in, or the folder of its settings."""
+    holders = (each for each in (folder, *folder.parents) if (each / PROJECT_FILE).exists())
+    return _work_tree(folder) or next(holders, None)
 
 
 def _work_tree(folder: Path) -> Path | None:

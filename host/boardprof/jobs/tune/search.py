@@ -7,6 +7,7 @@ With a file, the study outlives the process: the same search then goes on where 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
@@ -20,7 +21,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boardprof.base.errors import BusyError, MissingExtraError, UsageError
+from boardprof.base.errors import (
+    BoardprofError,
+    BusyError,
+    MissingExtraError,
+    StorageError,
+    UsageError,
+)
 from boardprof.base.processes import described, lock_holders, lock_within
 from boardprof.jobs.tune.candidate import Candidate, MeasureError, MeasureResult
 from boardprof.jobs.tune.runner import AnyRunner
@@ -136,19 +143,23 @@ class Search:
             "nsga2": partial(samplers.NSGAIISampler, population_size=_POPULATION),
         }.get(sampler, samplers.RandomSampler)(seed=seed)
         self._hold = None if study is None else _held(Path(study))
-        self._study = _opened(self._optuna, study, self.goals, made)
-        self._check_subject(subject or {}, study)
+        self._stored = partial(_stored, study)
+        with self._stored():
+            self._study = _opened(self._optuna, study, self.goals, made)
+            self._check_subject(subject or {}, study)
         self._alternatives = {
             name: self._optuna.distributions.CategoricalDistribution(values)
             for name, values in space.alternatives.items()
         }
-        self.trials = self._kept_trials()
+        with self._stored():
+            self.trials = self._kept_trials()
         self._seen = {tuple(each.choice.values()) for each in self.trials}
 
     def run(self, count: int, on_trial: Callable[[Trial], None] | None = None) -> None:
         """Measure until there are ``count`` trials, earlier ones included, or no more choices."""
         while (left := min(count, self.space.size) - len(self.trials)) > 0:
-            asked = self._ask(min(left, _BATCH[self._sampler]))
+            with self._stored():
+                asked = self._ask(min(left, _BATCH[self._sampler]))
             if not asked:
                 return
             first = len(self.trials)
@@ -157,7 +168,8 @@ class Search:
 
             def take(index: int, result: MeasureResult) -> None:
                 trial = done[index] = _trial(first + index, asked[index].params, result)  # noqa: B023
-                self._tell(asked[index], trial)  # noqa: B023
+                with self._stored():
+                    self._tell(asked[index], trial)  # noqa: B023
                 if on_trial is not None:
                     on_trial(trial)
 
@@ -192,7 +204,7 @@ class Search:
         evaluator = self._optuna.importance.PedAnovaImportanceEvaluator(
             target_quantile=max(0.1, _BEST / len(values))
         )
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), self._stored():
             warnings.simplefilter("ignore")  # that it is about low values, which we want
             found: dict[str, float] = self._optuna.importance.get_param_importances(
                 self._study,
@@ -387,22 +399,41 @@ def _opened(module: Any, study: str | Path | None, goals: Sequence[str], sampler
     directions = ["minimize"] * len(goals)
     if study is None:
         return module.create_study(sampler=sampler, directions=directions)
+    from sqlalchemy import NullPool  # optuna needs it, too
+
     path = Path(study)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        storage = module.storages.RDBStorage(
+            f"sqlite:///{path.absolute()}",
+            # Without a pool no connection is open when nobody uses the study.
+            engine_kwargs={"creator": partial(_file, path), "poolclass": NullPool},
+        )
+        return module.create_study(
+            storage=storage,
+            study_name=_FACTS,
+            sampler=sampler,
+            directions=directions,
+            load_if_exists=True,
+        )
+
+
+@contextlib.contextmanager
+def _stored(study: str | Path | None) -> Iterator[None]:
+    """Say what is wrong with a study's file: read-only, damaged, of another kind, no room."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            storage = module.storages.RDBStorage(
-                f"sqlite:///{path.absolute()}", engine_kwargs={"creator": partial(_file, path)}
-            )
-            return module.create_study(
-                storage=storage,
-                study_name=_FACTS,
-                sampler=sampler,
-                directions=directions,
-                load_if_exists=True,
-            )
-    except Exception as error:  # of SQLAlchemy, SQLite and optuna, for files of other kinds
-        first = str(error).strip().partition("\n")[0]
-        raise UsageError(
-            f"{path} cannot be used as a study: {first}", hint="name a new file"
+        yield
+    except BoardprofError:
+        raise
+    except Exception as error:  # of SQLAlchemy, SQLite and optuna
+        if study is None:
+            raise
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # optuna's own message guesses
+            cause = cause.__cause__
+        first = str(cause).strip().partition("\n")[0] or type(cause).__name__
+        is_full = first.endswith("disk is full")
+        raise (StorageError if is_full else UsageError)(
+            f"{study} cannot be used as a study: {first}.",
+            hint="free some space" if is_full else "name a new file",
         ) from error

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 from weakref import WeakSet
 
-from boardprof.base.errors import LinkError, UnknownNameError, UsageError, option
+from boardprof.base.errors import BoardprofError, LinkError, UnknownNameError, UsageError, option
 from boardprof.base.printable import bounded
 from boardprof.base.processes import cpu_name
 from boardprof.measure.board.functions import Functions, RemoteFunction
@@ -107,6 +107,7 @@ class Board:
         libc: the C library in the image, such as ``picolibc``, or ``none``; None if it is the
             system's, or not known.
         compilers: of the functions' code; if the image was not built here, all that it names.
+        added: what the build took that was not asked for, in words.
         start_again: starts the same image on another board; None for a board at a port.
         stand_in: starts the same functions on a board whose calls can be recorded, if those of this
             one cannot because it runs in this process; else None.
@@ -156,7 +157,11 @@ class Board:
             unsupported=dict(self.offer.unsupported),
             collectors=dictionary.collectors,
             cflags=spec.build.cflags,
-            cpu=cpu_name() if is_started and spec.runs_here else "",
+            cpu=(
+                cpu_name()
+                if is_started and spec.runs_here
+                else getattr(session.transport, "cpu", "")
+            ),
         )
         self.link = BoardLink(
             session,
@@ -173,6 +178,7 @@ class Board:
         self.flags: str | None = None
         self.libc: str | None = None
         self.compilers: tuple[str, ...] = ()
+        self.added: tuple[str, ...] = ()
         self.start_again: Callable[[BoardSpec], Board] | None = None
         self.stand_in: Callable[[], Board] | None = None
         self.files: tuple[Path, ...] = ()
@@ -359,7 +365,12 @@ class Board:
             )
             with watched(HostCall(self, remote, arguments=arguments, rounds=rounds)) as watch:
                 calls_before = self.calls_before
-                found = measure_function(self.link, remote, arguments, sampling, on_transfer)
+                try:
+                    found = measure_function(self.link, remote, arguments, sampling, on_transfer)
+                except BoardprofError as error:
+                    if error.kept is not None:
+                        error.kept = self.described(error.kept, calls_before)
+                    raise
                 self.session.check_cancelled(function)
                 watch.measurement = found = self.described(found, calls_before)
         if given is not None:
@@ -445,7 +456,7 @@ class Board:
             raise UsageError(
                 f"{self.spec.name} at {self.device.port} was not started by boardprof, so nothing "
                 "can record its calls.",
-                hint="leave out the port: then an emulator is started",
+                hint=f"give {option('--sampled')}, or leave out the port to start an emulator",
             )
         again, sources = self.start_again, tuple(self.sources.values())
 
@@ -482,6 +493,7 @@ class Board:
             libc=self.libc,
             source=self.link.image.place_of(measurement.function, self.files),
             compilers=self.compilers,
+            added=self.added,
             parts=self.offer.parts,
             formulas=self.offer.formulas,
             calls_before=calls_before,

@@ -16,19 +16,19 @@ from boardprof.base.errors import BoardprofError, BuildMismatchError, DeviceFaul
 from boardprof.results.record import Device, SourcePlace, Stack
 from boardprof.target.cfunction import CFunction
 from boardprof.target.elf.addresses import definition
+from boardprof.target.elf.machine_code import MASKS
 from boardprof.target.elf.object_file import build_id_of
-from boardprof.target.elf.stack_need import SMALL, ImageStack, StackNeed, image_stack
+from boardprof.target.elf.stack_need import SMALL, Frame, ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 from boardprof_protocol.codes import ErrorCode, FaultCause
 
-_VERSION = 7
+_SETUP = "_setup"
+
+_VERSION = 15
 """Version of the cached data; other versions are not read."""
 
 _CACHE_ERRORS = (OSError, BoardprofError)
 """Cache errors are reported elsewhere; they do not prevent a measurement."""
-
-_PADDING = 16
-"""Bytes at a frame's lower end that only align it, at most."""
 
 _UNTOLD = 256
 """Bytes of stack that the image does not show, such as the red zone of x86 leaf functions."""
@@ -67,11 +67,14 @@ class BoardImage:
     def place_of(self, function: str, files: Sequence[Path]) -> SourcePlace | None:
         """Return where a function is defined; ``files`` are the sources of the image."""
         known = self.sources.get(function)
-        if known is not None:
+        if known is not None and (known.line or self.file is None):
             return _source_place(known.source, known.line, files)
-        found = None if self.file is None else definition(self.file, function)
+        # The debug information of a function that a source includes has no line in that source.
+        found = None if self.file is None else definition(self.file, self.symbol_of(function))
         if found is None or not found.path or found.line < 1:
             return None
+        if known is not None:
+            return _source_place(os.path.normpath(found.path), found.line, files)
         return SourcePlace(_in_repository(Path(found.path)), found.line)
 
     def read(self) -> None:
@@ -158,7 +161,11 @@ class StackCheck:
         need = self._need(function)
         if need is None:
             return frozenset()
-        return frozenset((*need.hazards, *(self._stack.hazards if need.calls_unknown else ())))
+        found = {*need.hazards, *(self._stack.hazards if need.calls_unknown else ())}
+        setup = self._stack.needs.get(self._image.symbol_of(function) + _SETUP)
+        if setup is not None and MASKS in setup.hazards:  # it may stay so during the call
+            found.add(MASKS)
+        return frozenset(found)
 
     def figure(self, function: str, stack: Stack) -> Stack | str:
         """Return the stack use found by painting, or why it is not that of a call."""
@@ -171,18 +178,20 @@ class StackCheck:
         if stack.used + self._unseen(need, stack) >= stack.painted:
             return f"{function} used all of the {stack.painted:,} bytes that are checked"
         # A frame that the call has reached: what is not written at its lower end is not seen.
-        for begin, size, name in need.frames if need is not None else ():
-            if begin <= stack.used + _PADDING and stack.used < begin + size - SMALL:
-                if name == function:
-                    return (
-                        f"{function} reserves {size:,} bytes, but wrote only the upper "
-                        f"{stack.used:,}, as far as painting shows"
-                    )
-                return (
-                    f"{name}, which {function} may call, reserves {size:,} bytes, and paint does "
-                    f"not show whether it ran: a call took {stack.used:,} to {begin + size:,} bytes"
-                )
-        return stack
+        if need is None:
+            return stack
+        unwritten = self._stack.unwritten(need.begin, stack.used)
+        if unwritten is None:
+            return stack
+        if unwritten.function == function and not need.is_recursive:
+            return (
+                f"{function} reserves {unwritten.size:,} bytes, but wrote only the upper "
+                f"{stack.used:,}, as far as painting shows"
+            )
+        return (
+            f"{unwritten.function}, which {function} may call, reserves {unwritten.size:,} bytes, "
+            f"and paint does not show whether it ran: a call took at least {stack.used:,} bytes"
+        )
 
     def _beyond(self, function: str, need: StackNeed, stack: Stack) -> str | None:
         """Return which frame may reach beyond the paint without a trace in it; None if none can."""
@@ -241,14 +250,16 @@ class StackCheck:
         content = FileHashes().of(file)
         if content is None:
             return ImageStack({})
-        symbols = tuple(map(self._image.symbol_of, self._image.functions))
+        measured = [*map(self._image.symbol_of, self._image.functions)]
+        symbols = (*measured, *(f"{name}{_SETUP}" for name in measured))
         read = cache(partial(image_stack, file, symbols))
         name = digest("stack", _VERSION, content, symbols)
         with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError):
             text = Cache().recall(lambda: json.dumps(asdict(read())), "functions", f"{name}.json")
             data = json.loads(text)
             needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
-            return ImageStack(**{**data, "needs": needs})
+            frames = {int(at): Frame(**frame) for at, frame in data["frames"].items()}
+            return ImageStack(**{**data, "needs": needs, "frames": frames})
         return read()
 
 

@@ -78,7 +78,7 @@ def open_port(
         without_key("has no key of boardprof: ssh has its own")
         return connect_ssh(port, timeout_s, image)
     if port.startswith("rtt://"):
-        from boardprof.wire.transport.rtt import connect_rtt
+        from boardprof.wire.transport.sockets import connect_rtt
 
         without_key("is a debug probe's port, which has no key")
         return connect_rtt(port, timeout_s)
@@ -119,7 +119,7 @@ def start_board(
     from boardprof.wire.transport.child import spawn_and_accept, spawn_and_connect
 
     # The transport puts the port in.
-    values = {"image": os.fspath(image), "port": "{port}", "folder": os.fspath(spec.folder)}
+    values = {"image": os.path.abspath(image), "port": "{port}", "folder": os.fspath(spec.folder)}
     if launch.simulator is not None:
         from boardprof.target.toolchain.simulator import build_simulator
 
@@ -130,7 +130,7 @@ def start_board(
 
         values |= guest_values(launch.guest, image)
     if launch.node_package is not None:
-        from boardprof.target.toolchain.node_package import node_package_folder
+        from boardprof.target.toolchain.tools import node_package_folder
 
         values["node_package"] = os.fspath(node_package_folder(launch.node_package))
     command = filled(launch.command, values)

@@ -28,6 +28,7 @@ _LATE_S = 0.5
 _ROUND_TRIPS = 0.3
 """Fraction of the time for round trips; the rest is for data, half of it each way."""
 
+_MOST_AGAIN = 0.1  # of all frames that were sent
 _MOST_ROUND_TRIPS = 2000
 _LARGEST = 1 << 20
 _DESCRIBE = b"\0\0"
@@ -186,9 +187,14 @@ class LinkReport:
     injected: int  # faults that the test itself made
 
     @property
+    def is_slow(self) -> bool:
+        """Whether many answers came so late that they were asked for again."""
+        return self.counts.again > _MOST_AGAIN * self.counts.sent
+
+    @property
     def is_clean(self) -> bool:
-        """Whether nothing was damaged or lost."""
-        return self.counts.faults == 0
+        """Whether nothing was damaged or lost, and answers came in time."""
+        return self.counts.faults == 0 and not self.is_slow
 
     @property
     def error_rate(self) -> float:
@@ -356,7 +362,11 @@ def best_baud(tests: Tests) -> int | None:
         for baud, test in tests.items()
         if isinstance(test, LinkReport) and baud is not None
     }
-    return min(answered, key=lambda baud: (answered[baud].error_rate, -baud), default=None)
+
+    def rank(baud: int) -> tuple[bool, float, int]:
+        return answered[baud].is_slow, answered[baud].error_rate, -baud
+
+    return min(answered, key=rank, default=None)
 
 
 def exit_code(tests: Tests) -> int:
@@ -427,6 +437,12 @@ def verdict(report: LinkReport) -> str:
     if report.is_clean:
         return "The link is clean: nothing was damaged or lost."
     whole = "Every call still got the correct answer"
+    if report.counts.faults == 0:
+        return (
+            f"The link is slow: {report.counts.again:,} of {report.counts.sent:,} frames were sent "
+            f"again before an answer came. {whole}. Look for what holds bytes back, such as a "
+            "bridge."
+        )
     if report.injected:
         return f"The link loses frames, as requested with --faults. {whole}."
     return (

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from boardprof.base.errors import DecodeError, MissingToolError
+from boardprof.base.errors import DecodeError, MissingToolError, UsageError
 from boardprof.measure.hotspots.call_tree import ELSEWHERE, CallEdge, CallPath, CallTree
 from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Cost
 from boardprof.target.descriptions.board import BoardSpec
@@ -77,13 +77,14 @@ class _Dump:
         self._texts = texts
         self._object = self._callee_object = ""  # those of the lines that follow
         self._path: _Path | None = None
-        self._around: frozenset[str] = frozenset()  # the functions of this path and of its turns
+        self._around: _Path = ()  # the functions of this path and of its turns
         self._callee: _Path | None = None
         self._calls: int | None = None  # of the arc whose cost the next line has
         self._own: defaultdict[tuple[_Path, int], int] = defaultdict(int)
-        self._with_callees: defaultdict[str, int] = defaultdict(int)  # cost by function
+        self._with_callees: defaultdict[_Path, int] = defaultdict(int)  # cost of all around it
         self._arcs: defaultdict[tuple[_Path, int, _Path], list[int]] = defaultdict(lambda: [0, 0])
-        self._entries: dict[str, int] = {}  # of functions, by name
+        self._entries: dict[_Path, int] = {}  # of functions; static ones may share a name
+        self._named: dict[str, int] = {}  # the first entry with each name
         self._libraries: dict[int, CodeRange] = {}
         self.entered = 0
         self._total = 0
@@ -101,29 +102,31 @@ class _Dump:
             self._callee_object = value
         elif key == "fn":
             self._path = self._path_of(value)
-            self._around = frozenset(value.partition(f"'{_WINDOW}")[0].split("'"))
+            names = value.partition(f"'{_WINDOW}")[0].split("'")
+            self._around = tuple(
+                dict.fromkeys(name for name in reversed(names) if not name.startswith(_THUNK))
+            )
         elif key == "cfn":
             self._callee = self._path_of(value)
         elif key == "calls":
             count, target = value.split()
             self._calls = int(count)
             if self._callee:
-                self._place(self._callee[-1], self._callee_object, int(target, 16))
+                self._place(self._callee, self._callee_object, int(target, 16))
 
     def _take_cost(self, address: int, cost: int) -> None:
         calls, self._calls = self._calls, None
         if calls is None:
             if self._path:
-                place = self._place(self._path[-1], self._object, address)
+                place = self._place(self._path, self._object, address)
                 self._own[self._path, place] += cost
-                for name in self._around:
-                    self._with_callees[name] += cost
+                self._with_callees[self._around] += cost
             return
         callee, self._callee, self._callee_object = self._callee, None, self._object
         if callee and self._path:
             if callee == self._path and self._texts.get(address, "").startswith("j"):
                 return  # a loop: callgrind takes each jump to a function's beginning for a call
-            arc = self._arcs[self._path, self._place(self._path[-1], self._object, address), callee]
+            arc = self._arcs[self._path, self._place(self._path, self._object, address), callee]
             arc[0] += calls
             arc[1] += cost
         elif callee == (self._function,) and self._path is None:
@@ -146,17 +149,29 @@ class _Dump:
             return None
         return folded[: folded.index(names[0]) + 1]
 
-    def _place(self, name: str, file: str, address: int) -> int:
-        """Return the address that stands for an instruction of a function."""
+    def _place(self, path: _Path, file: str, address: int) -> int:
+        """Return the address that stands for an instruction of the last function of a path."""
+        name = path[-1]
         if file == self._image:
             code = self._table.at(address)
-            self._entries.setdefault(name, address if code is None else code.low)
+            entry = address if code is None else code.low
+            self._named.setdefault(name, entry)
+            known = self._entries.setdefault(path, entry)
+            if known != entry and code is not None and self._table.at(known) is not None:
+                raise UsageError(
+                    f"Two functions named {name} ran within one path of calls, and callgrind "
+                    "tells functions apart by their names.",
+                    hint="rename one of them",
+                )
             return address
-        if name not in self._entries:
+        if name not in self._named:
             low = ELSEWHERE + len(self._libraries)
-            self._entries[name] = low
+            self._named[name] = low
             self._libraries[low] = CodeRange(low, low + 1, name)
-        return self._entries[name]
+        return self._named[name]
+
+    def _entry_of(self, path: _Path) -> int:
+        return self._entries.get(path) or self._named.get(path[-1], 0)
 
     def result(self) -> tuple[CallTree, SymbolTable]:
         """Return the record and its functions."""
@@ -183,9 +198,8 @@ class _Dump:
         for path, number in paths.items():
             if path[0] != _CUT:
                 parent = paths[path[:-1]] if path[:-1] else -1
-                entry = self._entries.get(path[-1], 0)
                 count = 0 if number in uncounted else calls[number]
-                record.paths[number] = CallPath(parent, entry, count)
+                record.paths[number] = CallPath(parent, self._entry_of(path), count)
         record.calls = [CallEdge(*place, count, (cost,)) for place, (count, cost) in arcs.items()]
         counts: defaultdict[tuple[int, int], int] = defaultdict(int)
         for (path, at), cost in self._own.items():
@@ -205,15 +219,16 @@ class _Dump:
 
     def _totals(self, numbers: Mapping[_Path, int]) -> dict[int, Cost]:
         """Return the cost of each function with all that it called, recursion once."""
-        found = self._with_callees.copy()
+        found: defaultdict[int, int] = defaultdict(int)
+        for around, cost in self._with_callees.items():
+            for depth in range(1, len(around) + 1):
+                found[self._entry_of(around[:depth])] += cost
         whole = {number: path for path, number in numbers.items() if path[0] != _CUT}
         for (path, _), cost in self._own.items():
             if path[0] == _CUT:
                 for name in {*whole.get(numbers[path], ())} - {*path}:
-                    found[name] += cost
-        return {
-            self._entries[name]: (cost,) for name, cost in found.items() if name in self._entries
-        }
+                    found[self._named.get(name, 0)] += cost
+        return {entry: (cost,) for entry, cost in found.items() if entry}
 
     def _seen(self) -> set[_Path]:
         return {path for path, _ in self._own} | {callee for _, _, callee in self._arcs}

@@ -200,17 +200,20 @@ class CountedPass:
         prepare: Prepare | None = None,
         on_done: Callable[[int], None] | None = None,
         meter: Meter | None = None,
+        batches: list[CountedCalls] | None = None,
     ) -> CountedCalls:
         """Call a function and count; ``on_done`` is called with the number of rounds done.
 
         ``prepare`` is called before each round, also of a warm-up call. Each round is then its own
-        request, so that all begin after the same work of the link.
+        request, so that all begin after the same work of the link. ``batches`` gets what each
+        request has brought, also before one that fails.
         """
         flags = self.flags if flags is None else flags
         self.renew()
-        batches: list[CountedCalls] = []
+        batches = [] if batches is None else batches
         if prepare is None:
-            batches += self._in_batches(call, flags, warmup, repeat, number, on_done, meter)
+            for batch in self._in_batches(call, flags, warmup, repeat, number, on_done, meter):
+                batches.append(batch)
         else:
             for done in range(warmup + repeat):
                 prepare()
@@ -220,6 +223,10 @@ class CountedPass:
                     batches.append(self._request(call, flags, 0, 1, number, meter=meter))
                 if on_done is not None:
                     on_done(done + 1)
+        return self.joined(batches)
+
+    def joined(self, batches: Sequence[CountedCalls]) -> CountedCalls:
+        """Return what several requests in a row have brought."""
         found = replace(
             batches[-1],
             samples=tuple(sample for batch in batches for sample in batch.samples),

@@ -13,13 +13,16 @@ import operator
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import msgpack
 
 from boardprof.base.errors import (
+    BoardTimeoutError,
+    DeviceEndedError,
     DeviceError,
     DeviceFaultError,
+    DeviceResetError,
     DeviceTimeoutError,
     FrameError,
     RpcError,
@@ -32,20 +35,22 @@ from boardprof.measure.sampling.board_link import BoardLink, clock_probe
 from boardprof.measure.sampling.counted_pass import (
     CALIBRATION_SAMPLES,
     UNMASKED,
+    CountedCalls,
     CountedPass,
     PackedCall,
     Prepare,
     Selection,
 )
-from boardprof.measure.sampling.heap_rounds import HeapRounds, heap_rounds
 from boardprof.measure.sampling.placement import OnTransfer, Placement
 from boardprof.measure.sampling.programmable import Slots
 from boardprof.results.record import Device, Finding, Stack
 from boardprof.results.report.measurement import HOOKED, Cold, Measurement, PassResult
-from boardprof.results.stats.ranks import FEWEST_SAMPLES
+from boardprof.results.stats.summary import FEWEST_SAMPLES
 from boardprof.target.arguments.passing import Passing
-from boardprof.target.elf.hazards import MASKS, SETS_CLOCK, SLEEPS
+from boardprof.target.elf.machine_code import MASKS, SETS_CLOCK, SETS_COUNTER, SLEEPS
+from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.decode.samples import Sample
+from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 if TYPE_CHECKING:
@@ -65,12 +70,23 @@ _STACK_ENDED: dict[type[DeviceError], str] = {
     DeviceTimeoutError: "the call on painted stack did not end within the time limit",
 }
 
+_NO_STACK_YET = "the function did not come to the call on painted stack"
+
+_STOPPED = (
+    *(BoardTimeoutError, DeviceEndedError, DeviceFaultError),
+    *(DeviceResetError, DeviceTimeoutError),
+)
+"""How a call may fail without making the samples from before it wrong."""
+
 _NEVER_RAN = "it shared a hardware counter and never got a turn"
 _TOO_MANY = (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
 """Errors of the agent if a pass has more collectors than it can run at a time."""
 
 _LONG_MASK_US = 60_000_000
 """No function masks interrupts for that long and ends within the usual limits."""
+
+_CORE_COUNTERS = ("mcycle", "minstret", "mpccr", "PM")
+"""Begins of their sources: registers that a function can write."""
 
 _QUIET_S = 10.0
 """Shorter waits need no note."""
@@ -231,9 +247,14 @@ class FunctionSampler:
     """Measures a function in as many passes as it takes."""
 
     def __init__(
-        self, link: BoardLink, call: PackedCall, sampling: Sampling, prepare: Prepare | None = None
+        self,
+        link: BoardLink,
+        call: PackedCall,
+        sampling: Sampling,
+        prepare: Prepare | None = None,
+        on_first: Callable[[CountedCalls], object] | None = None,
     ) -> None:
-        """Prepare; the board is not called yet."""
+        """Prepare; the board is not called yet. ``on_first`` gets a first call that is alone."""
         self.cold: Cold | None = None  # the first call of all, once `run` has
         # fewer than asked for once `run` has, if calls take long
         self.rounds = sampling.rounds
@@ -248,9 +269,15 @@ class FunctionSampler:
             flags=link.flags(mask=sampling.mask_interrupts),
         )
         self._prepare = prepare
+        self._on_first = on_first
         self._results: list[PassResult] = []
         self._done = 0
         self._elapsed_s = 0.0
+
+    @property
+    def passes(self) -> tuple[PassResult, ...]:
+        """What each pass has counted so far; of the first one, also the samples before an error."""
+        return tuple(self._results)
 
     def run(self) -> tuple[PassResult, ...]:
         """Run every pass; return what each has counted."""
@@ -261,20 +288,26 @@ class FunctionSampler:
                 self.cold = self._first_call(counted)
             if counted.needs_trial:  # nothing would end a window that hangs once it is masked
                 self._try_unmasked(counted)
-            is_shortened = is_first and self._sampling.may_shorten
-            warmup = self._shortened(counted) if is_shortened else self.rounds.warmup
-            taken = counted.take(
-                self._call,
-                warmup,
-                self.rounds.repeat,
-                self.rounds.number,
-                prepare=self._prepare,
-                on_done=self._on_done,
-                meter=self._sampling.meter if is_first else None,
-            )
-            self.windows = self.windows or taken.windows
-            self._results.append(counted.result([taken], calibration))
-        return tuple(self._results)
+            warmup = self._begun(counted) if is_first else self.rounds.warmup
+            batches: list[CountedCalls] = []
+            try:
+                counted.take(
+                    self._call,
+                    warmup,
+                    self.rounds.repeat,
+                    self.rounds.number,
+                    prepare=self._prepare,
+                    on_done=self._on_done,
+                    meter=self._sampling.meter if is_first else None,
+                    batches=batches,
+                )
+            finally:  # also the samples before an error
+                is_whole = sum(len(each.samples) for each in batches) == self.rounds.repeat
+                if is_whole or (is_first and batches):
+                    taken = counted.joined(batches)
+                    self.windows = self.windows or taken.windows
+                    self._results.append(counted.result([taken], calibration))
+        return self.passes
 
     def device(self) -> Device:
         """Return the Report's facts about the board, with everything that did not count."""
@@ -307,14 +340,16 @@ class FunctionSampler:
         )
         counted.check_unmasked(self._call, trial)
 
-    def _shortened(self, counted: CountedPass) -> int:
-        """Time a call, take fewer rounds if it is long, and return the warm-up calls left."""
-        # The timed call is needed anyway: it is the cold first call, or the first warm-up call. So
-        # a function with state is called as often as without this.
-        is_warmup = self.cold is None
+    def _begun(self, counted: CountedPass) -> int:
+        """Make the first call alone, take fewer rounds if it is long; return the warm-ups left."""
+        # That call is needed anyway: it is the cold first call, or the first warm-up call. So a
+        # function with state is called as often as without this.
+        may_shorten = self._sampling.may_shorten
+        is_seen = self._on_first is not None and not counted.needs_trial  # a trial came before
+        is_warmup = self.cold is None and (may_shorten or (is_seen and self.rounds.warmup > 1))
         if is_warmup:
-            self._take_one(counted, counted.flags)
-        if self._elapsed_s > _LONG_S:
+            self._take_one(counted, counted.flags, is_seen=is_seen)
+        if may_shorten and self._elapsed_s > _LONG_S:
             asked = self.rounds
             self.rounds = asked.shortened(is_exact=self._link.device.emulated)
             on_note = self._sampling.on_note
@@ -331,7 +366,8 @@ class FunctionSampler:
     def _first_call(self, counted: CountedPass) -> Cold:
         """Measure the first call. Only the agent is warm, from the calibration."""
         calibration = counted.calibration_samples(self._call)
-        sample = self._take_one(counted, UNMASKED if counted.needs_trial else counted.flags)
+        flags = UNMASKED if counted.needs_trial else counted.flags
+        sample = self._take_one(counted, flags, is_seen=self._on_first is not None)
         overhead = {
             name: statistics.median_low(each.readings[name].uninterrupted for each in calibration)
             for name in sample.readings
@@ -339,9 +375,18 @@ class FunctionSampler:
         }
         return Cold(sample, overhead)
 
-    def _take_one(self, counted: CountedPass, flags: MeasureFlag) -> Sample:
+    def _take_one(self, counted: CountedPass, flags: MeasureFlag, *, is_seen: bool) -> Sample:
         """Measure one call without a warm-up call, and note how long it takes."""
-        taken = counted.take(self._call, 0, 1, flags=flags, prepare=self._prepare)
+        on_first = self._on_first if is_seen else None
+        asked = flags if on_first is None else flags | MeasureFlag.RESULT
+        try:
+            taken = counted.take(self._call, 0, 1, flags=asked, prepare=self._prepare)
+        except RpcError as error:  # it comes before the call
+            if asked == flags or error.code != ErrorCode.REPLY_TOO_BIG:
+                raise
+            taken = counted.take(self._call, 0, 1, flags=flags, prepare=self._prepare)
+        if on_first is not None:
+            on_first(taken)
         self._done += 1
         self._elapsed_s = taken.elapsed_s
         return taken.samples[0]
@@ -370,47 +415,65 @@ def measure_function(
     # Refuses arrays that do not fit, before their contents are read.
     placed = Placement(link.memory, arguments, put_back=True, on_transfer=on_transfer)
     inputs_crc32 = arguments.inputs_crc32()
+    facts: dict[str, Any] = {"stack": _NO_STACK_YET}
+
+    def measured(sampler: FunctionSampler) -> Measurement:
+        passes = sampler.passes
+        return Measurement(
+            name,
+            sampler.device(),
+            sampler.rounds.number,
+            sampler.rounds.warmup,
+            passes,
+            arguments=arguments.text,
+            result_type=function.signature.result,
+            kept=tuple(array.name for array in arguments.arrays if array.is_kept),
+            sent_again=placed.why_again,
+            cold=sampler.cold,
+            interrupts=link.interrupts_during(passes, masked=masked),
+            inputs_crc32=inputs_crc32,
+            energy=None if sampling.meter is None else energy_of(sampling.meter, sampler.windows),
+            **facts,
+        )
+
     with placed as placement:
         prepare = placement.send_again if placement.sends_again else None
-        sampler = FunctionSampler(link, placement.call(info), sampling, prepare)
+        crc32s: list[str] = []  # of the outputs of the first call, then of the last
+
+        def note_first(taken: CountedCalls) -> None:
+            if taken.returned or function.signature.result == "void":
+                crc32s.append(placement.outputs_crc32(taken.result))
+
+        sampler = FunctionSampler(link, placement.call(info), sampling, prepare, note_first)
         if sampling.on_note is not None:
             for note in _notes(link, arguments, sampling, placement):
                 sampling.on_note(note)
         heap = heap_rounds(link.session, link.dictionary)
         clock.follow()
-        passes = sampler.run()
-        clock.follow()
-        clock_fit = clock.fit()  # a call on painted stack may stop the clock
-        findings = tuple(_findings(link, name, sampler, heap, passes, masked=masked))
-        placement.check()  # before sending again overwrites the evidence
-        placement.send_again()
-        stack = paint_stack(link, placement.call(info))
 
         def last_call() -> object:
-            return placement.call(info).execute(link.session.value)
+            value = placement.call(info).execute(link.session.value)
+            if any(crc32s):
+                crc32s.append(placement.outputs_crc32(value))
+            return value
 
-        value, outputs = placement.call_for_outputs(last_call)
-        result = function.reported(value, placement, outputs)
-    return Measurement(
-        name,
-        sampler.device(),
-        sampler.rounds.number,
-        sampler.rounds.warmup,
-        passes,
-        arguments=arguments.text,
-        clock_fit=clock_fit,
-        stack=stack,
-        result=result,
-        result_type=function.signature.result,
-        outputs=outputs,
-        kept=tuple(array.name for array in arguments.arrays if array.is_kept),
-        sent_again=placement.why_again,
-        cold=sampler.cold,
-        interrupts=link.interrupts_during(passes, masked=masked),
-        inputs_crc32=inputs_crc32,
-        findings=findings,
-        energy=None if sampling.meter is None else energy_of(sampling.meter, sampler.windows),
-    )
+        try:
+            passes = sampler.run()
+            clock.follow()
+            facts["clock_fit"] = clock.fit()  # a call on painted stack may stop the clock
+            facts["findings"] = tuple(_findings(link, name, sampler, heap, passes, masked=masked))
+            placement.check()  # before sending again overwrites the evidence
+            placement.send_again()
+            facts["stack"] = paint_stack(link, placement.call(info))
+            value, outputs = placement.call_for_outputs(last_call)
+            facts |= {"result": function.reported(value, placement, outputs), "outputs": outputs}
+        except _STOPPED as error:
+            if sampler.passes:
+                error.kept = measured(sampler)
+            raise
+    if len(crc32s) > 1 and all(crc32s):
+        facts["output_crc32s"] = tuple(crc32s)
+    return measured(sampler)
 
 
 def _findings(
@@ -437,20 +500,31 @@ def _findings(
             f"{longest_us:,} us, wraps are missed, and the numbers are too small",
             spoils=True,
         )
+    if SETS_COUNTER in found and any(
+        each.unsupported is None and each.source.startswith(_CORE_COUNTERS)
+        for collector in link.dictionary.collectors
+        for each in collector.counters
+    ):
+        yield Finding(
+            "counter",
+            f"{name} writes to the core's counters. The check after each call sees what it left "
+            "there, not what it restored: the numbers may be wrong",
+            spoils=True,
+        )
     known = link.interrupts
     is_masked = masked and not (known is not None and known.masks_some)
     is_left_out = is_masked or any(HOOKED in each.counters for each in passes)
-    if not is_left_out and known is not None and not known.timer_us:
-        enabled = link.enabled_interrupts()
-        if enabled:
+    if known is not None:
+        enabled = link.enabled_interrupts()  # always: the next answer is for the next function
+        if enabled and not is_left_out and not known.timer_us:
             sources = "1 interrupt source" if enabled == 1 else f"{enabled} interrupt sources"
             was = "was" if enabled == 1 else "were"
             which = "those above BP_CFG_BASEPRI" if masked else "interrupts"
-            advice = "" if masked else ". --mask-interrupts leaves them out"
+            advice = "" if masked else ". --mask-interrupts leaves their time out"
             yield Finding(
                 "interrupts",
                 f"{name} was measured while {sources} of the firmware {was} enabled: the time of "
-                f"{which} that came is in its numbers{advice}",
+                f"{which} that came is in its numbers, and their stack in its stack{advice}",
             )
     if SLEEPS in found and device.clock_kind == "simulated":
         yield Finding(
@@ -513,3 +587,63 @@ def _notes(
             f"each of {rounds} rounds, in about {minutes} min {seconds} s: {placement.why_again}. "
             "To save time: lower --repeat and --warmup, use :keep or :out, or use smaller arrays"
         )
+
+
+_HEAP = "bp.heap"
+_MODULUS = 1 << 32
+
+
+class HeapRounds(NamedTuple):
+    """Counts of rounds since the board's start (SPEC.md 5.13), or between two points in time."""
+
+    refused_warmups: int
+    keeping_warmups: int
+    warmup_bytes: int  # that the last of these has kept
+    refused: int  # samples in which a request for memory was refused
+    keeping: int  # samples after which the heap held more
+    kept_bytes: int  # after the last of these
+
+    def since(self, earlier: HeapRounds) -> HeapRounds:
+        """Return what was counted after ``earlier``."""
+        return HeapRounds(
+            (self.refused_warmups - earlier.refused_warmups) % _MODULUS,
+            (self.keeping_warmups - earlier.keeping_warmups) % _MODULUS,
+            self.warmup_bytes,
+            (self.refused - earlier.refused) % _MODULUS,
+            (self.keeping - earlier.keeping) % _MODULUS,
+            self.kept_bytes,
+        )
+
+    def findings(self, name: str, samples: int, number: int) -> Iterator[Finding]:
+        """Yield what they say about a function with ``number`` calls in each sample."""
+        if self.refused or self.refused_warmups:
+            refused = min(self.refused, samples)  # a sample may have been taken again
+            when = f"{refused:,} of {samples:,} samples"
+            if not self.refused:
+                when = f"{self.refused_warmups:,} of its warm-up calls"
+            yield Finding(
+                "heap-refused",
+                f"{name} got no memory in {when}, because the heap was used up: the numbers "
+                "include the cost of failing. Free what a call takes, or lower --warmup and "
+                "--repeat",
+                spoils=True,
+            )
+        if self.keeping > 1:
+            each, rest = divmod(self.kept_bytes, number)
+        elif self.refused and self.keeping_warmups:
+            each, rest = self.warmup_bytes, 0
+        else:  # nothing, or only in the first calls
+            return
+        about = "about " if rest else ""
+        yield Finding("heap-kept", f"{name} keeps {about}{each:,} bytes of the heap per call")
+
+
+def heap_rounds(session: Session, dictionary: Dictionary) -> HeapRounds | None:
+    """Ask a board; None if its agent does not know, or the image has no heap."""
+    function = next((f for f in dictionary.functions if f.name == _HEAP), None)
+    value: Any = None if function is None else session.invoke(function.id, _HEAP)
+    if value is None:
+        return None
+    if not (isinstance(value, list) and len(value) >= 6 and all(type(n) is int for n in value)):
+        raise FrameError(f"{_HEAP} returned {value!r:.60}, not six numbers.")
+    return HeapRounds(*value[:6])

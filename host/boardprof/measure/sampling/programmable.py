@@ -152,7 +152,7 @@ class Programmable:
         # Exclusive, so that `current` is what the board counts.
         with self._session.exclusive(self.collector.name):
             codes = self.codes
-            named = [event.encode() if codes is None else codes[event] for event in asked]
+            named = [_text(event) if codes is None else codes[event] for event in asked]
             answers = self._call("select", named)
             if not isinstance(answers, list) or len(answers) != len(asked):
                 raise FrameError(f"{self.collector.name}.select returned {answers!r:.80}.")
@@ -195,7 +195,7 @@ class Programmable:
         if self.codes is not None or event in self._taken or self.unsupported(event) is not None:
             return why
         if event not in self._refusals:
-            (answer,) = self._call("select", [event.encode()])
+            (answer,) = self._call("select", [_text(event)])
             self._refusals[event] = _answered(event, answer)[1] or why
             self._call("init", [])
         return self._refusals[event]
@@ -274,6 +274,10 @@ def shown_name(collectors: Sequence[Programmable], name: str) -> str:
         if name.startswith(own):
             return each.shown(name.removeprefix(own))
     return name
+
+
+def _text(event: str) -> bytes:
+    return event.encode(errors="backslashreplace")
 
 
 def _answered(event: str, answer: object) -> tuple[CounterInfo, str]:

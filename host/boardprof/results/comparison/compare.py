@@ -65,8 +65,7 @@ from boardprof.results.stats.groups import (
     number_of_groups,
     summaries,
 )
-from boardprof.results.stats.ranks import Change, change_points
-from boardprof.results.stats.summary import Summary, percentile
+from boardprof.results.stats.summary import Change, Summary, change_points, percentile
 
 _PROPORTIONAL = ("cycles", DURATION, "instructions", "ticks")
 """Metrics that grow with time and work, the best first."""
@@ -109,6 +108,8 @@ def compare(
     news = side_of(after, new_groups, pairing, named, is_old=False, checks_inputs=checks)
     _check_common(olds, news)
     rows, apart = _rows(olds, news, pairing, alpha, sessions)
+    waits = _waits(rows)
+    rows = [replace(row, verdict="changed") if row in waits else row for row in rows]
     gaps = [
         *lost_samples(before, pairing, named, is_old=True),
         *lost_samples(after, pairing, named, is_old=False),
@@ -120,6 +121,7 @@ def compare(
     outputs = compare_outputs(before, after, pairing, tolerance)
     is_allowed = "outputs" in allowed
     changes = () if is_allowed else outputs.changes
+    unjudged = () if is_allowed else outputs.unjudged
     allowed_ones = outputs.changes if is_allowed else ()
     if changes:
         gated = replace(gated, rows=tuple(_with_outputs(gated.rows, changes)))
@@ -137,6 +139,7 @@ def compare(
             *_only_once(rows, _needless(new_groups, pairing)),
             *_now_unknown(rows, unknown),
             *_verdict_notes(rows, sessions),
+            *_waited(waits),
             *_doubts(old_groups, new_groups),
             *outputs.notes,
             *(f"Allowed: {row_title(each)}: {each.metric}: {each.text}." for each in allowed_ones),
@@ -150,7 +153,7 @@ def compare(
         after_name,
         identity(before, old_boards),
         identity(after, new_boards),
-        gated.unjudged,
+        (*gated.unjudged, *unjudged),
         fail_if_missing,
         gated.judged,
         gated.idle,
@@ -186,6 +189,38 @@ def _with_outputs(
     for row in rows:
         is_changed = row.verdict in DIFFERENT and place_in(row, "") in changed
         yield replace(row, verdict="output changed") if is_changed else row
+
+
+_CPU_TIME: Final = "task-clock (us)"
+
+
+def _waits(rows: Iterable[Difference]) -> list[Difference]:
+    """Return changes of time that are mostly not CPU time: neither side's code is better."""
+    beside = {place_in(row, ""): row for row in rows if row.metric == _CPU_TIME}
+    return [
+        row
+        for row in rows
+        if row.metric == DURATION
+        and row.verdict in ("better", "worse")
+        and (cpu := beside.get(place_in(row, ""))) is not None
+        and 2 * (_step(cpu) + _uncertainty(cpu)) < _step(row)
+    ]
+
+
+def _step(row: Difference) -> float:
+    return abs(float(row.after.median - row.before.median)) if row.before and row.after else 0.0
+
+
+def _uncertainty(row: Difference) -> float:
+    """Return how far the step of a row's medians may be off."""
+    sides = [each for each in (row.before, row.after) if each is not None]
+    return row.doubt + sum(float(each.percentiles[75] - each.percentiles[25]) / 2 for each in sides)
+
+
+def _waited(rows: Sequence[Difference]) -> list[str]:
+    """Say what a change of time is that is not one of CPU time."""
+    text = "most of the change is not CPU time: it waits for other programs or in a sleep"
+    return [f"{_names(rows)}: {text}."] if rows else []
 
 
 def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:
@@ -430,8 +465,9 @@ def _of_one_run(rows: Sequence[Difference]) -> list[str]:
     )
     text = (
         "one run on each side cannot show what varies from run to run, such as the CPU's clock, "
-        "the placement of code and data, and other programs; to confirm it, run both again with "
-        f"{option('--save')} and compare each pair"
+        "the placement of code and data, and other programs; believe it if it "
+        f"comes again with {option('--ab-rev', 'REV')}, which measures both in turns, or in each "
+        "of two further pairs of runs"
     )
     return [f"{names}: {text}."] if names else []
 

@@ -35,13 +35,13 @@ Verdict: TypeAlias = Literal[
     "added",
     "removed",
 ]
-"""``changed``: a ratio or a percentage differs, and more may be better or worse; ``noise``: a
-difference that may be chance; ``within overhead``: one that may come from the
-subtracted measurement overhead; ``too few samples``: one that no rank test can tell from chance,
-however large it is; ``other calls``: a function with a state, and the two runs measured different
-calls of it; ``other inputs``: a change, and its arrays had other contents; ``doubtful``: something
-was found that may make the numbers of a side wrong (`Finding.spoils`); ``output changed``: a
-difference of a function that now returns or writes something else.
+"""``changed``: a ratio or a percentage differs, and more may be better or worse, or a time without
+CPU time; ``noise``: a difference that may be chance; ``within overhead``: one that may come from
+the subtracted measurement overhead; ``too few samples``: one that no rank test can tell from
+chance, however large it is; ``other calls``: a function with a state, and the two runs measured
+different calls of it; ``other inputs``: a change, and its arrays had other contents; ``doubtful``:
+something was found that may make the numbers of a side wrong (`Finding.spoils`); ``output
+changed``: a difference of a function that now returns or writes something else.
 """
 
 
@@ -150,9 +150,14 @@ class OverLimit(MetricRow):
 
 @dataclass(frozen=True, kw_only=True)
 class Unjudged(Gap):
-    """A row that a rule applies to but could not judge."""
+    """A row that a rule applies to but could not judge; or an output, which needs no rule."""
 
-    rule: Rule
+    rule: Rule | None = None
+
+    @property
+    def by(self) -> str:
+        """What could not judge it."""
+        return "the older outputs" if self.rule is None else self.rule.text
 
 
 def first_of(names: Iterable[str]) -> str:

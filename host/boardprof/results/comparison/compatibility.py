@@ -141,6 +141,13 @@ def _cpu_differences(before: str, after: str) -> Iterator[tuple[str, str]]:
         )
 
 
+def has_other_cpu(before: Report, after: Report) -> bool:
+    """Tell whether a board of both Reports was another CPU before."""
+    old, new = facts_of(before), facts_of(after)
+    common = old.keys() & new.keys()
+    return any(True for name in common for _ in _cpu_differences(old[name].cpu, new[name].cpu))
+
+
 def paired_boards(
     before: Mapping[str, BoardFacts], after: Mapping[str, BoardFacts], allow: Collection[str]
 ) -> dict[str, str]:

@@ -21,10 +21,10 @@ from boardprof.results.comparison.comparison import (
     DIFFERENT,
     Difference,
     OutputChange,
+    Unjudged,
     Verdict,
     first_of,
     keys_of,
-    row_title,
 )
 from boardprof.results.comparison.compatibility import Pairing
 from boardprof.results.record import RETURN, MeasurementRecord, Output
@@ -32,8 +32,7 @@ from boardprof.results.report.calls import IN_PLACE
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, keyed_measurements
 from boardprof.results.stats.groups import GroupSummary
-from boardprof.results.stats.ranks import mann_whitney, signed_rank, smallest_p
-from boardprof.results.stats.summary import summarize
+from boardprof.results.stats.summary import mann_whitney, signed_rank, smallest_p, summarize
 
 _GRAINS = 2
 """A window and its calibration are each uncertain by one step of the clock."""
@@ -265,9 +264,10 @@ def values_of(output: Output) -> Sequence[Number] | None:
 
 @dataclass(frozen=True)
 class ComparedOutputs:
-    """The outputs that changed, and notes on those that were not compared."""
+    """The outputs that changed, and those that differ perhaps for another reason than the code."""
 
     changes: tuple[OutputChange, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -280,8 +280,8 @@ def compare_outputs(
     """
     olds = {pairing.key(key, is_old=True): each for key, each in keyed_measurements(before)}
     changes: list[OutputChange] = []
+    unjudged: list[Unjudged] = []
     unknown: dict[str, None] = {}
-    others: dict[str, dict[str, None]] = {}
     for key, new in keyed_measurements(after):
         old = olds.get(pairing.key(key, is_old=False))
         if old is None or old.device != new.device:  # another board has other types
@@ -290,18 +290,34 @@ def compare_outputs(
         had, has = _outputs(old, is_early), _outputs(new, is_early)
         if has and not had:
             unknown[key.title] = None
-        found = [*_changes(key, had, has, max(tolerance, new.tolerance))] if had else []
-        if found and (why := _why_not(old, new)):
-            others.setdefault(why, {})[row_title(key)] = None
+        most = max(tolerance, new.tolerance)
+        found = [*_changes(key, had, has, most)] if had else []
+        if found and (why := _why_not(old, new, most)):
+            unjudged += [Unjudged(**keys_of(key), metric=each.metric, why=why) for each in found]
+        elif found and _are_of_other_calls(old, new):
+            changes += _in_first_calls(found, old, new)
         else:
             changes += found
-    notes = [
-        f"The outputs of {first_of(names)} differ, but {why}." for why, names in others.items()
-    ]
-    if unknown:
-        names = first_of(unknown)
-        notes.append(f"Outputs are not compared, because the older side has none: {names}.")
-    return ComparedOutputs(tuple(changes), tuple(notes))
+    none = f"Outputs are not compared, because the older side has none: {first_of(unknown)}."
+    return ComparedOutputs(tuple(changes), tuple(unjudged), (none,) if unknown else ())
+
+
+def _in_first_calls(
+    found: Sequence[OutputChange], old: MeasurementRecord, new: MeasurementRecord
+) -> Sequence[OutputChange]:
+    """Return what differs between the first calls, if the last ones are not the same calls."""
+    before, after = old.output_crc32s[0], new.output_crc32s[0]
+    if before == after:  # the function keeps state, and one side called it more often
+        return ()
+    if _repeats_outputs(old) and _repeats_outputs(new):
+        return found
+    text = f"the first call's have the checksum {before} before, {after} after"
+    return [replace(found[0], metric="outputs", text=text)]
+
+
+def _repeats_outputs(side: MeasurementRecord) -> bool:
+    """Tell whether the first call and the last one had the same outputs."""
+    return len({*side.output_crc32s}) == 1
 
 
 def _outputs(measurement: MeasurementRecord, is_early: bool) -> Mapping[str, object]:
@@ -319,13 +335,17 @@ def _outputs(measurement: MeasurementRecord, is_early: bool) -> Mapping[str, obj
     return {RETURN: measurement.result, **found}
 
 
-def _why_not(old: MeasurementRecord, new: MeasurementRecord) -> str:
+def _why_not(old: MeasurementRecord, new: MeasurementRecord, tolerance: float) -> str:
     """Return why a difference says nothing about the code; "" if it does."""
     if old.inputs_crc32 and new.inputs_crc32 and old.inputs_crc32 != new.inputs_crc32:
-        return "the arrays had other contents before"
-    if _are_of_other_calls(old, new):
+        return "it differs, but the arrays had other contents before"
+    # A checksum knows no tolerance.
+    is_told_by_first = (old.output_crc32s and new.output_crc32s) and (
+        not tolerance or (_repeats_outputs(old) and _repeats_outputs(new))
+    )
+    if _are_of_other_calls(old, new) and not is_told_by_first:
         same = ", ".join(map(option, ("--repeat", "--number", "--warmup", "--cold")))
-        return f"they are from different calls: give both runs the same {same}"
+        return f"it differs, but it is from another call: give both runs the same {same}"
     return ""
 
 

@@ -23,7 +23,7 @@ from boardprof.results.comparison.comparison import (
 )
 from boardprof.results.comparison.rule import Rule, RuleError, Usual, statistic
 from boardprof.results.report.calls import SHARE, STACK, one_of
-from boardprof.results.stats.ranks import smallest_p
+from boardprof.results.stats.summary import smallest_p
 
 _MOST_REASONS = 4
 _COLD = "cold"

@@ -15,8 +15,8 @@ from pathlib import Path
 from boardprof.base.errors import ReportFileError, UnknownNameError, UsageError
 from boardprof.base.files import home_folder
 from boardprof.base.metrics import Metric
-from boardprof.results.history.databases import Choice, is_url, require_place
-from boardprof.results.history.lookup import parse_reference
+from boardprof.results.comparison.compatibility import has_other_cpu
+from boardprof.results.history.databases import Choice, is_url, parse_reference, require_place
 from boardprof.results.history.run import LAST, HistoryError, NothingKeptError, Run
 from boardprof.results.history.sqlite import may_exist
 from boardprof.results.history.store import History
@@ -163,8 +163,8 @@ def find_run_if_present(ref: str | Path, folder: str | Path = ".") -> Found | No
 def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
     """Yield runs that share a row with a Report (function, arguments, board), newest first.
 
-    They are of the current folder's project and did not fail. At most 20 runs with a function and a
-    board of the Report are read; runs of more than 10,000 rows are left out.
+    They are of the current folder's project and of the same CPUs, and did not fail. At most 20 runs
+    with a function and a board of the Report are read; runs of more than 10,000 rows are left out.
     """
     if history_place() is None or not (history := user_history()).may_exist():
         return
@@ -178,7 +178,8 @@ def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
     )
     runs = history.own_runs(choice, limit=_LISTED)
     for run, earlier in like_runs_of(report, runs, history.load):
-        yield Found(earlier, f"#{run.id}", run.time, run)
+        if not has_other_cpu(earlier, report):
+            yield Found(earlier, f"#{run.id}", run.time, run)
 
 
 def like_runs_of(

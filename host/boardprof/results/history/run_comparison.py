@@ -18,7 +18,6 @@ from boardprof.results.comparison.comparison import Comparison, ComparisonError
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import Rule, parse_rules
 from boardprof.results.history.databases import Choice
-from boardprof.results.history.project import git_output
 from boardprof.results.history.report_lookup import (
     Found,
     branch_reports,
@@ -26,7 +25,7 @@ from boardprof.results.history.report_lookup import (
     like_runs_of,
     user_history,
 )
-from boardprof.results.history.run import NothingKeptError, Run, RunId, contents_of
+from boardprof.results.history.run import NothingKeptError, Run, RunId, contents_of, git_output
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import places_of
 

@@ -170,9 +170,12 @@ class SqliteRuns(SqlRuns):
 def may_exist(path: Path) -> bool:
     """Tell whether there is a file or a folder, or no permission to find out."""
     try:
-        return path.exists()
-    except PermissionError:
-        return True  # opening it reports that
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except OSError:  # no permission, or links in a circle: opening it reports that
+        return True
+    return True
 
 
 def _open(uri: str, timeout_s: float) -> sqlite3.Connection:

@@ -19,26 +19,27 @@ from boardprof.results.history.databases import (
     Choice,
     Database,
     SqlRuns,
-    is_url,
-    require_place,
-)
-from boardprof.results.history.lookup import (
     WordLookup,
+    is_url,
     own_runs,
     parse_reference,
+    require_place,
     run_by_number,
 )
-from boardprof.results.history.project import Project, project_of
 from boardprof.results.history.run import (
+    FILES,
+    FOLDER,
     GitState,
     HistoryError,
     NothingKeptError,
+    Project,
     Run,
     RunId,
     StoredRun,
     check_name,
     contents_of,
     packed,
+    project_of,
     storable,
     unpacked,
 )
@@ -67,7 +68,7 @@ class History:
                 ``boardprof[postgres]``. Other packages may bring more kinds of URLs.
             timeout_s: how long a method waits for the server, or for other processes that write.
             folder: a name, a branch, a commit and ``last`` mean runs of its project or without a
-                project; see `boardprof.results.history.project`. A folder that is in no project is
+                project; see `boardprof.results.history.run`. A folder that is in no project is
                 one by itself. With None they mean all runs. Saved runs belong to the folder's
                 project.
 
@@ -95,6 +96,7 @@ class History:
         *,
         git: GitState | None = None,
         has_failed: bool = False,
+        files: Sequence[str] = (),
     ) -> RunId:
         """Keep a Report, completely or not at all.
 
@@ -104,6 +106,7 @@ class History:
             command: the command line, as one text or in words.
             git: the state of its sources.
             has_failed: it is incomplete or wrong, and so is not found by its branch or commit.
+            files: what was measured, as paths in its project.
 
         Returns:
             The run's number.
@@ -131,7 +134,7 @@ class History:
             report=report.json(),
         )
         with self._database.writing() as table:
-            return RunId(_insert(table, record, report))
+            return RunId(_insert(table, record, report, project, files))
 
     def find(self, ref: str | int) -> Report:
         """Return the Report of a run.
@@ -406,8 +409,17 @@ def _choice(board: str | None, function: str | None) -> Choice:
     )
 
 
-def _insert(table: SqlRuns, record: StoredRun, report: Report) -> int:
-    return table.insert(record, packed(record.report), len(report.calls), contents_of(report))
+def _insert(
+    table: SqlRuns,
+    record: StoredRun,
+    report: Report,
+    project: Project | None = None,
+    files: Sequence[str] = (),
+) -> int:
+    contents = {**contents_of(report), FILES: tuple(files)}
+    if project is not None:
+        contents[FOLDER] = (project.folder_name,)
+    return table.insert(record, packed(record.report), len(report.calls), contents)
 
 
 def _is_same(kept: bytes, report: Report) -> bool:

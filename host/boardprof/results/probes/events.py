@@ -22,6 +22,9 @@ NAMES_SECTION = "bp_trace_names"
 CHECK_SECTION = "bp_trace_check"
 """Of the ELF file, and of the memory of the board: a hash of each name."""
 
+ADDRESSES = (TraceId.TASK, TraceId.ALLOC, TraceId.SIZE, TraceId.CALLER, TraceId.FREE)
+"""Records that may follow HIGH, which has bits 32 to 63 of their values."""
+
 _PAIRS = frozenset({ProbeKind.RANGE, ProbeKind.INTERRUPT})
 """Kinds of names with two numbers: begin and end."""
 
@@ -174,6 +177,19 @@ class Events:
     def __len__(self) -> int:
         """Return how many events there are."""
         return len(self.time)
+
+    def whole(self, at: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+        """Return the values of the events at ``at``, addresses with what HIGH says of them."""
+        found: npt.NDArray[np.int64] = self.value[at].astype(np.int64)
+        high = np.flatnonzero(self.number == TraceId.HIGH)
+        if len(high):
+            is_address = np.isin(self.number, ADDRESSES)
+            address = np.flatnonzero(is_address)
+            last = high[np.maximum(np.searchsorted(high, at) - 1, 0)]
+            is_next = np.searchsorted(address, last) == np.searchsorted(address, at)
+            is_next &= is_address[at] & (last < at)
+            found[is_next] |= self.value[last[is_next]].astype(np.int64) << 32
+        return found
 
     def where(self, kept: npt.NDArray[np.bool_] | slice) -> Events:
         """Return some of the events."""
@@ -369,7 +385,8 @@ def kept_blocks(
     count = min(written, len(words))
     pairs = np.roll(words, -at)[len(words) - count :].reshape(-1, 2)
     ids = pairs[:, 0] & 255
-    if len(pairs) and ids[0] == TraceId.VALUE:  # its number is overwritten
+    is_cut = np.isin(ids[:1], ADDRESSES).any() and (ids == TraceId.HIGH).any()
+    if len(pairs) and (is_cut or ids[0] == TraceId.VALUE):  # HIGH or its number is overwritten
         pairs, ids = pairs[1:], ids[1:]
     kept = np.ones(pairs.shape, np.bool_)
     kept[:, 1] = names.has_value[ids]

@@ -45,17 +45,24 @@ class MemoryEvents:
 
 def memory_events(events: Events) -> MemoryEvents:
     """Return the events of memory of one core. Some of these are given by several records."""
-    number, value = events.number, events.value.astype(np.int64)
+    number = events.number
     where = np.flatnonzero(np.isin(number, (TraceId.ALLOC, TraceId.FREE, TraceId.LIVE)))
-    following = np.minimum(where[:, None] + (1, 2), len(number) - 1)
-    has_size = number[following[:, 0]] == TraceId.SIZE
-    has_caller = has_size & (number[following[:, 1]] == TraceId.CALLER)
+
+    def following(at: Ints) -> Ints:
+        after = np.minimum(at + 1, len(number) - 1)
+        found: Ints = np.minimum(after + (number[after] == TraceId.HIGH), len(number) - 1)
+        return found
+
+    size = following(where)
+    caller = following(size)
+    has_size = number[size] == TraceId.SIZE
+    has_caller = has_size & (number[caller] == TraceId.CALLER)
     return MemoryEvents(
         events.time[where],
         number[where].astype(np.int64),
-        value[where],
-        np.where(has_size, value[following[:, 0]], -1),
-        np.where(has_caller, value[following[:, 1]], UNKNOWN_CALLER),
+        events.whole(where),
+        np.where(has_size, events.whole(size), -1),
+        np.where(has_caller, events.whole(caller), UNKNOWN_CALLER),
     )
 
 
@@ -63,7 +70,7 @@ def memory_events(events: Events) -> MemoryEvents:
 class CallSite:
     """A place in the code that took memory."""
 
-    caller: int  # address, low 32 bits; `UNKNOWN_CALLER`, or `BEFORE` for older blocks
+    caller: int  # address; `UNKNOWN_CALLER`, or `BEFORE` for older blocks
     blocks: int
     bytes: int  # of all blocks
     at_peak: int  # bytes of those that were live when most was

@@ -77,7 +77,7 @@ class Slot:
 class Task:
     """A task, from the operating system's table of tasks."""
 
-    number: int  # of TASK events: the low 32 bits of its address
+    number: int  # of TASK events: its address
     name: str  # "" if it has none
     stack: int | None = None  # bytes; None if not known
     used: int | None = None  # the most bytes of it that were ever in use; None if not known
@@ -283,8 +283,11 @@ def _count(number: int, one: str) -> str:
 
 _VERSION = 1
 _FACTS, _CONTENT = "boardprof-trace.json", "blocks"  # names in the archive
-_MOST_BYTES = 1 << 33
-"""Of what an archive unpacks to: more is not a run."""
+MOST_RECORDED = 1 << 30
+"""Bytes of blocks after which recording ends: with what is on its way then, they can be read."""
+
+_MOST = {_FACTS: 1 << 24, _CONTENT: MOST_RECORDED + (1 << 28)}
+"""Bytes to which each unpacks at most: a few kilobytes of archive can hold as much as a disk."""
 
 _DAMAGED = (
     *(AttributeError, EOFError, KeyError, OverflowError, TypeError, ValueError),
@@ -320,8 +323,9 @@ def read_run(file: str) -> ProbeRun:
     """
     try:
         with open_file(file) as opened, zipfile.ZipFile(opened) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
-                raise ValueError("it unpacks to more than 8 GiB")
+            for name, most in _MOST.items():
+                if archive.getinfo(name).file_size > most:
+                    raise ValueError(f"its {name} unpacks to more than {most:,} bytes")
             facts: dict[str, Any] = json.loads(archive.read(_FACTS))
             content = archive.read(_CONTENT)
         if facts["version"] != _VERSION:
@@ -387,7 +391,7 @@ def _checked(run: ProbeRun) -> ProbeRun:
         if min(counts) < 0 or slot.count >= 1 << 32 or max(counts[:-1]) > _MOST_TICKS:
             raise ValueError(f"the statistics of a range are {slot}")
     for task in run.tasks:
-        _bits(task.number, 32)
+        _bits(task.number, 63)
     return run
 
 

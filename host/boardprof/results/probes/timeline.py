@@ -187,7 +187,7 @@ class Timeline:
         if not len(known):
             return _same(self.task_before, len(number))
         is_task = number[known] == TraceId.TASK
-        value = np.where(is_task, self.events.value[known].astype(np.int64), UNKNOWN_TASK)
+        value = np.where(is_task, self.events.whole(known), UNKNOWN_TASK)
         times = np.diff(known, prepend=0, append=len(number))
         return np.repeat(np.concatenate([[self.task_before], value]), times)
 
@@ -549,8 +549,8 @@ def _groups(where: Ints, level: Ints, task: Ints) -> list[Ints]:
     """Return indices by the context of each: its level, and at level 0 its task; in their order."""
     if not len(where):
         return []
-    # One number for both, as sorting pairs takes ten times as long: a task has 32 bits, or is -1.
-    key = np.where(level > 0, level.astype(np.int64) * (1 << 33), task)
+    # One number for both, as sorting pairs takes ten times as long: no task is below -1.
+    key = np.where(level > 0, UNKNOWN_TASK - level.astype(np.int64), task)
     if (key == key[0]).all():
         return [where]
     _, group = np.unique(key, return_inverse=True)

@@ -278,18 +278,22 @@ def _output_call(measurement: Measurement) -> int:
     return sum(calls) + (measurement.cold is not None) + (measurement.stack is not None)
 
 
+def content_of(array: npt.NDArray[Any]) -> bytes:
+    """Return the bytes of an array without the padding of structs, which has no meaning."""
+    if array.dtype.names is not None:
+        from numpy.lib.recfunctions import repack_fields
+
+        array = repack_fields(array, recurse=True)
+    return array.tobytes()
+
+
 _MOST_BYTES = 4096
 """Largest array whose values a Report keeps."""
 
 
 def _output(array: npt.NDArray[Any]) -> Output:
     """Describe an output; of a small array of numbers with its values."""
-    content = array
-    if array.dtype.names is not None:
-        from numpy.lib.recfunctions import repack_fields
-
-        content = repack_fields(array, recurse=True)  # the padding has no meaning
-    crc32, values = f"{zlib.crc32(content.tobytes()):08x}", ""
+    crc32, values = f"{zlib.crc32(content_of(array)):08x}", ""
     if 0 < array.nbytes <= _MOST_BYTES and array.dtype.kind in "biuf":
         little = array.astype(array.dtype.newbyteorder("<"))
         values = base64.b64encode(zlib.compress(little.tobytes(), 9)).decode()

@@ -44,7 +44,7 @@ def configuration_of(measurements: Sequence[Measurement]) -> Row:
             "Repeat": _same(len(m.samples) for m in measurements),
             "Number": _same(m.number for m in measurements),
         }
-    if is_called and any(m.number > 1 for m in measurements):
+    if is_called and any(m.number > 1 and m.outputs for m in measurements):
         configuration["Note"] = (
             "Number > 1: later calls of a sample see the data that earlier ones left"
         )
@@ -143,6 +143,8 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     if libc:
         shown = (_NO_LIBC if each == "none" else each for each in libc)
         lines[f"{device.name} libc"] = " | ".join(shown)
+    if added := dict.fromkeys(text for m in measurements for text in m.added):
+        lines[f"{device.name} build"] = "; ".join(added)
     return lines
 
 

@@ -88,6 +88,7 @@ class Measurement(CallFacts):
     warmup: int  # calls before the first sample
     passes: tuple[PassResult, ...]  # one for each pass that was needed to count all metrics
     libc: str | None = None  # in the image, or ``none``; None if every image has one, or not known
+    added: tuple[str, ...] = ()  # what the build took that was not asked for
     stack: Stack | str | None = None  # or why it is not known; None if not requested
     result: object = None  # of one extra call after the samples; None if absent
     result_type: str = "void"  # as in signatures: ``i32``, ``void``

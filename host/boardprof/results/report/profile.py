@@ -92,6 +92,7 @@ class SampledCalls:
         seed: of the random times between samples.
         outside: samples that did not hit the call, but the agent; they are left out.
         unreadable: reads of a debug probe that found no program counter; they are not counted.
+        masked: code of the call may mask interrupts, so that the timer never hits it.
     """
 
     calls: int
@@ -100,6 +101,7 @@ class SampledCalls:
     seed: int
     outside: int
     unreadable: int = 0
+    masked: bool = False
 
 
 Interval = tuple[float, float]

@@ -28,7 +28,7 @@ def check_report_file(file: str) -> None:
         if not os.access(path, os.W_OK):
             raise UsageError(f"{file} cannot be written: no permission.")
         return
-    folder = path.resolve().parent
+    folder = Path(os.path.realpath(path)).parent  # also of links in a circle
     if not folder.is_dir():
         raise UsageError(f"{file} cannot be written: there is no folder {folder}.")
     if not os.access(folder, os.W_OK):

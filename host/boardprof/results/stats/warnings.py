@@ -13,8 +13,13 @@ from boardprof.results.report.calls import DURATION, LEVELS, SHARES, one_of
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey
 from boardprof.results.stats.groups import GroupSummary, summaries
-from boardprof.results.stats.ranks import FEWEST_SAMPLES, rank_correlation, smallest_p
-from boardprof.results.stats.summary import far_from_the_others, percentile
+from boardprof.results.stats.summary import (
+    FEWEST_SAMPLES,
+    far_from_the_others,
+    percentile,
+    rank_correlation,
+    smallest_p,
+)
 
 Kind: TypeAlias = Literal[
     "few", "warm-up", "drift", "bimodal", "apart", "grain", "overhead", "noise", "outliers"

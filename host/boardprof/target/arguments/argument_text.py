@@ -31,6 +31,7 @@ from boardprof.target.arguments.struct_value import (
     lengthened,
     number_of,
     structs_bytes,
+    text_bytes,
     unquoted,
 )
 from boardprof.target.cfunction import CHAR, Pointer, Scalar, Struct
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 
 _NULL = ("NULL", "nullptr")
+_NUMBER = re.compile(r"-?(0[xX][\da-fA-F]+|\d*\.?\d+)")
+_SCOPED = re.compile(r"(?:\w+::)+\w+")  # a value of an enum class
 _ADDRESS = re.compile(r"&\w+(\[\d+\])?")
 _SUFFIXES = ("out", "keep")
 _FILES = (".npy", ".bin", "")
@@ -79,7 +82,7 @@ class ArgumentText:
                     f"{self.name}={self.text} is an array, but the parameter is a number.",
                     hint=f"{self.name}=NUMBER",
                 )
-            return self.text
+            return self.text.rpartition("::")[2] if _SCOPED.fullmatch(self.text) else self.text
         if not is_array:
             if self.text in _NULL:
                 return None
@@ -89,10 +92,13 @@ class ArgumentText:
             if pointer.element == CHAR or (is_quoted and pointer.element_size == 1):
                 text = unquoted(self.text)
                 is_read = pointer.const and pointer.element == CHAR
-                return text if is_read else bytearray(text.encode() + b"\0")
+                return text if is_read else bytearray(text_bytes(self.name, text) + b"\0")
+            forms = _forms(self.name, pointer)
+            if isinstance(pointer.element, Scalar) and _NUMBER.fullmatch(self.text):
+                forms = f"{self.name}='[{self.text}]' points to this number. For an array: {forms}"
             raise UsageError(
                 f"{self.name}={self.text} is not an array; the parameter's type is {pointer.text}.",
-                hint=_forms(self.name, pointer),
+                hint=forms,
             )
         array = self._array_for(pointer, arena_bytes)
         if isinstance(array, StructText) and self.suffix:
@@ -144,7 +150,7 @@ class ArgumentText:
         """
         path = self.text[1:].removesuffix(f":{self.suffix}")
         if Path(path).suffix.lower() not in _FILES:
-            if not isinstance(pointer.element, Scalar) or pointer.element_size != 1:
+            if isinstance(pointer.element, Struct) or pointer.element_size > 1:
                 raise UsageError(
                     f"{self.name}={self.text}: {path} is neither a .npy file nor a .bin file.",
                     hint="numpy.save writes a .npy file; give a file of raw bytes the name "
@@ -391,7 +397,8 @@ def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
         return ArrayText(values=_list(where, text))
     match = re.fullmatch(_GENERATED, text)
     if match is None:
-        if any(mark in text for mark in "[@:{") or has_suffix:
+        is_scoped = _SCOPED.fullmatch(text) is not None
+        if (any(mark in text for mark in "[@:{") and not is_scoped) or has_suffix:
             raise UsageError(f"{where} is not a known form of argument.", hint=_FORMS)
         return None
     words = match["rest"].split(":")[1:] or ["zeros"]

@@ -31,6 +31,7 @@ from boardprof.target.arguments.struct_value import (
     members_text,
     pointer_paths,
     structs_bytes,
+    text_bytes,
 )
 from boardprof.target.cfunction import CHAR, Path, Pointer, Scalar, Struct
 
@@ -286,7 +287,7 @@ class _Where:
                 "it writes would be lost.",
                 hint=f'{self.name} = bytearray(b"...\\0")',
             )
-        array = np.frombuffer(value.encode() + b"\0", np.uint8)
+        array = np.frombuffer(text_bytes(self.name, value) + b"\0", np.uint8)
         shown = value if len(value) <= _MOST_SHOWN else value[: _MOST_SHOWN - 3] + "..."
         return ArrayArgument(self.name, passing, json.dumps(shown), array, array.dtype)
 

@@ -64,7 +64,7 @@ def lengthened(struct: Struct, values: Sequence[Mapping[str, Any]]) -> Struct:
     if len(values) != 1 or not struct.fields or struct.is_union:
         return struct
     last = struct.fields[-1]
-    count = _length(values[0].get(last.name), last.type)
+    count = _length(values[0].get(last.name), last)
     if not last.shape or last.shape[0] > 1 or count <= last.shape[0]:
         return struct
     shape = (count, *last.shape[1:])
@@ -74,12 +74,12 @@ def lengthened(struct: Struct, values: Sequence[Mapping[str, Any]]) -> Struct:
     return replace(struct, size=size, fields=(*struct.fields[:-1], longer))
 
 
-def _length(given: object, kind: Scalar | Struct | Pointer) -> int:
+def _length(given: object, field: Field) -> int:
     """Return how many elements a value gives; 0 if it is not an array."""
     if isinstance(given, Filled):
         return given.count
     if isinstance(given, str):
-        return len(unquoted(given).encode()) if kind == CHAR else 0
+        return len(text_bytes(field.name, unquoted(given))) if field.type == CHAR else 0
     return len(given) if isinstance(given, Sized) else 0
 
 
@@ -152,7 +152,7 @@ class _Writer:
     ) -> None:
         count, rest = shape[0], shape[1:]
         if isinstance(value, str | bytes) and kind == CHAR and not rest:
-            encoded = unquoted(value).encode() if isinstance(value, str) else value
+            encoded = text_bytes(name, unquoted(value)) if isinstance(value, str) else value
             if len(encoded) <= count:
                 self.content[at : at + len(encoded)] = encoded
                 return
@@ -223,6 +223,17 @@ def unquoted(text: str) -> str:
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), text[1:-1], flags=re.DOTALL)
+
+
+def text_bytes(name: str, text: str) -> bytes:
+    """Return a text as bytes in UTF-8; bytes of a command line that are none stay as they are."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{name}: {text!r:.60} has half of a UTF-16 pair, for which UTF-8 has no form.",
+            hint="pass bytes instead",
+        ) from error
 
 
 def members_of(content: bytes, struct: Struct, order: ByteOrder = "little") -> dict[str, Any]:

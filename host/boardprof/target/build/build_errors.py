@@ -6,12 +6,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
 from boardprof.base.errors import BuildError, MissingToolError, option
-from boardprof.target.build.build_options import UserFlags, linker_files
+from boardprof.target.build.build_options import UserFlags, around, linker_files
 from boardprof.target.build.sources import Libc
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.object_file import is_library
@@ -56,7 +55,6 @@ _MISSING_CXX = (
     r"|stdint|stdio|stdlib|string|time|uchar|wchar|wctype))'?(?:: No such file| file not found)"
 )
 _MISSING_ANY = r"error: '?([^:'\n]+)'?(?:: No such file| file not found)"
-_MOST_FOLDERS = 2000  # that are searched for a missing header
 _NOT_OF_C = {"charconv", "chrono", "complex", "condition_variable"}
 
 
@@ -81,6 +79,16 @@ class UndefinedError(BuildError):
         self.uses = uses
         self.symbols = symbols
         self.libraries = libraries
+
+
+class MissingHeaderError(BuildError):
+    """A source includes ``header``, which only ``folder`` near the sources has, if not None."""
+
+    def __init__(self, error: BuildError, hint: str, header: str, folder: Path | None) -> None:
+        """Keep the header and the folder beside the message."""
+        super().__init__(error.message, hint=hint)
+        self.header = header
+        self.folder = folder
 
 
 def link_error(
@@ -262,7 +270,10 @@ def _undefined(output: str, spec: BoardSpec, keepers: Sequence[str]) -> Iterator
 
 
 def missing_header(
-    spec: BoardSpec, error: BuildError, libc: Libc | None, folders: Sequence[Path] = ()
+    spec: BoardSpec,
+    error: BuildError,
+    libc: Libc | None,
+    folders: Sequence[Path] = (),
 ) -> BuildError | None:
     """Return a better error if a header is missing; ``folders``: of the sources."""
     of_library = _missing_of_library(spec, error, libc)
@@ -271,23 +282,31 @@ def missing_header(
         return of_library
     near = _folders_with(found[1], folders)
     hint = " or ".join(option("-I", os.path.relpath(each)) for each in near)
-    return BuildError(
-        error.message, hint=hint or option("-I", f"DIR, the folder that has {found[1]}")
+    only = near[0] if len(near) == 1 else None
+    return MissingHeaderError(error, hint or _no_folder(found[1], folders), found[1], only)
+
+
+def _no_folder(header: str, folders: Sequence[Path]) -> str:
+    hint = option("-I", f"DIR, the folder that has {header}")
+    ups = (up for folder in folders for up in (folder, *folder.parents)[:3])
+    roots = [up for up in ups if (up / "CMakeLists.txt").is_file()]
+    if not roots:
+        return hint
+    root = os.path.relpath(roots[-1])
+    return (
+        f"{hint}. If the project's build makes it, build first; then its folders are found: "
+        f"cmake -S {root} -B {root}/build -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
     )
 
 
 def _folders_with(header: str, folders: Sequence[Path]) -> list[Path]:
-    """Return the folders near the sources, in their work tree, with which a header is found."""
-    roots = {
-        next((up for up in (each, *each.parents) if (up / ".git").exists()), each.parent)
-        for each in folders
-    }
-    walk = (at for root in sorted(roots) for at in os.walk(root))
-    found: list[Path] = []
-    for folder, inside, _ in islice(walk, _MOST_FOLDERS):
-        inside[:] = sorted(name for name in inside if not name.startswith("."))
-        found += [Path(folder)] if os.path.isfile(os.path.join(folder, header)) else []
-    return found[:3]
+    """Return the folders nearest to the sources, in their project, with which it is found."""
+    for level in (
+        level for folder in dict.fromkeys(folders) for level in around(folder, folder.parent)
+    ):
+        if found := [each for each in level if (each / header).is_file()]:
+            return found[:3]
+    return []
 
 
 def _missing_of_library(spec: BoardSpec, error: BuildError, libc: Libc | None) -> BuildError | None:

@@ -15,20 +15,27 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from boardprof.base.errors import BuildError, UsageError, option
 from boardprof.base.files import check_runnable, runtime_dir
-from boardprof.target.build.build_errors import UndefinedError, missing_header, source_hint
+from boardprof.target.build.build_errors import (
+    MissingHeaderError,
+    UndefinedError,
+    missing_header,
+    source_hint,
+)
 from boardprof.target.build.build_options import (
     BuildOptions,
+    check_database,
+    defining_sources,
     effective_flags,
     linked_libraries,
     linker_files,
+    source_flags,
     user_flags,
     with_copies,
 )
-from boardprof.target.build.compile_commands import check_database, defining_sources, source_flags
-from boardprof.target.build.conventions import with_conventions
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.glue import table_source
 from boardprof.target.build.image_check import check_image
@@ -60,7 +67,7 @@ from boardprof.target.build.sources import (
     user_unit,
     with_heap,
 )
-from boardprof.target.cfunction import CFunction, HiddenFunction
+from boardprof.target.cfunction import CFunction, HiddenFunction, Pointer, Scalar, wrapper_name
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.object_file import check_machine, compilers_of
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, prune
@@ -68,6 +75,7 @@ from boardprof.target.toolchain.compiler import Compiler, Object, Unit, compilin
 from boardprof.wire.transport.keyed import read_key
 
 _DEFAULT = BuildOptions()
+_T = TypeVar("_T")
 
 _NOT_WANTED = "it is not linked, because only another function was asked for"
 
@@ -90,8 +98,34 @@ def build(
     Further sources in ``options`` come after ``sources``. With ``-flto`` the build id depends on
     the folder.
     """
-    with Build(spec, sources, options, verbose).begin() as (_, finish):
-        return finish()
+
+    def built(code: BuildOptions) -> BuiltFirmware:
+        with Build(spec, sources, code, verbose).begin() as (_, finish):
+            return finish()
+
+    firmware, added = finding_headers(options, built)
+    return replace(firmware, added=(*added, *firmware.added))
+
+
+def finding_headers(
+    options: BuildOptions, attempt: Callable[[BuildOptions], _T]
+) -> tuple[_T, list[str]]:
+    """Return what an attempt gives, with each folder of headers that only it lacks, and notes."""
+    added: list[str] = []
+    while True:
+        try:
+            return attempt(options), added
+        except MissingHeaderError as error:
+            if error.folder is None:
+                raise
+            options, text = with_folder(options, error.header, error.folder)
+            added.append(text)
+
+
+def with_folder(options: BuildOptions, header: str, folder: Path) -> tuple[BuildOptions, str]:
+    """Return options with one more folder of headers, and a note."""
+    more = replace(options, includes=(*options.includes, folder))
+    return more, f"the build adds {option('-I', os.path.relpath(folder))} for {header}"
 
 
 def link_objects(
@@ -154,6 +188,7 @@ class Build:
         cplusplus: bool = False,
     ) -> None:
         """Find the sources and the tools; ``cplusplus``: objects that are linked are in C++."""
+        self.read: tuple[Path, ...] = ()  # the sources and headers, once they are compiled
         self._spec = with_heap(spec) if options.heap else spec
         self._sources = find_sources([*sources, *options.sources])
         self._flags = user_flags(options)
@@ -179,6 +214,7 @@ class Build:
         user = self._user_units()
         with self._compiling(user, []) as (of_user, _):
             compiled = of_user()
+        self.read = _sources(compiled)
         objects = edited(self._cc, compiled, self._flags, self._kept(user))
         found, hidden = self._functions(objects, user, compiled)
         known = {name: source for name, source, _ in hidden}
@@ -211,6 +247,7 @@ class Build:
             objects = [*compiled, *map(Object.of, given.objects)]
             objects = edited(self._cc, objects, self._flags, self._kept(user))
             archives = edited(self._cc, list(map(Object.of, given.archives)), self._flags)
+            self.read = _sources(compiled)
             functions, unseen = self._functions([*objects, *archives], user, compiled)
             hidden = {name: source for name, source, _ in unseen}
 
@@ -226,7 +263,7 @@ class Build:
                     firmware,
                     compilers=compilers_of([each.path for each in (*objects, *archives)]),
                     flags=self._effective_flags(),
-                    sources=_sources(compiled),
+                    sources=self.read,
                 )
 
             yield functions, finish
@@ -356,7 +393,8 @@ class Build:
                 yield partial(wait, 0, len(user)), partial(wait, len(user), len(units))
         except BuildError as error:
             files = self._sources.files
-            missing = missing_header(self._spec, error, self._libc, [f.parent for f in files])
+            folders = [file.parent for file in files]
+            missing = missing_header(self._spec, error, self._libc, folders)
             raise (missing or error) from error
 
     def _functions(
@@ -436,3 +474,107 @@ def cxx_of(spec: BoardSpec) -> tuple[str, str]:
         name = re.sub(r"clang(?=(-[\d.]+)?$)", "clang++", board.cc)
     own = "g++" if board.package.startswith("gcc") and name.startswith("g++") else board.package
     return name, board.cxx_package or own
+
+
+# -- calling conventions -------------------------------------------------------------------------
+
+# GCC's debug information does not have these attributes. So a source that names one is given to
+# the compiler once more, with a question for each function.
+
+
+class _Convention(NamedTuple):
+    attribute: str
+    where: str  # condition of the preprocessor: the attribute differs from what the agent does
+    says: str
+    is_of_floats: bool = False  # it changes nothing for integers and pointers
+    has_wrapper: bool = True  # C code can call it
+
+
+_PLACES = "it takes its arguments in other places than the agent puts them"
+_CONVENTIONS = (
+    _Convention("ms_abi", "defined __x86_64__", _PLACES),
+    _Convention("preserve_none", "1", _PLACES),
+    *(
+        _Convention(name, "defined __i386__", _PLACES)
+        for name in ("regparm", "fastcall", "stdcall", "thiscall", "sseregparm")
+    ),
+    _Convention('pcs("aapcs")', "defined __ARM_PCS_VFP", _PLACES, is_of_floats=True),
+    _Convention("no_callee_saved_registers", "1", "it destroys registers of its caller"),
+    _Convention(
+        *("interrupt", "defined __riscv || defined __x86_64__", "it is an interrupt handler"),
+        has_wrapper=False,
+    ),
+)
+_WORDS = re.compile(
+    rb"\b_{0,2}(%s)_{0,2}\b"
+    % b"|".join(re.match(r"\w+", each.attribute)[0].encode() for each in _CONVENTIONS)  # type: ignore[index]
+)
+_ANSWER = re.compile(r'assertion failed: "?boardprof: (\d+) (\d+)\b')
+
+
+def with_conventions(
+    compiler: Compiler, unit: Unit, compiled: Object, functions: Sequence[CFunction]
+) -> list[CFunction]:
+    """Return functions, with a reason for those that ``unit`` gives another calling convention."""
+    if language(Path(unit.source)) not in ("c", "c++") or not _names_one(unit, compiled):
+        return list(functions)
+    asked = [fn.name.partition("(")[0] for fn in functions if fn.reason is None]
+    questions = "\n".join(_questions(asked))
+    hashes = FileHashes()
+    read = [hashes.of(path) for path in compiled.sources]
+    told = compiler.errors(unit, questions, digest(unit.flags, read, questions))
+    found = {asked[int(fn)]: int(at) for fn, at in _ANSWER.findall(told)}
+    return [_refused(fn, found) for fn in functions]
+
+
+def _names_one(unit: Unit, compiled: Object) -> bool:
+    """Tell whether a unit mentions such an attribute, even in a comment."""
+    flags = " ".join(unit.flags).encode("utf-8", "surrogateescape")
+    return any(_WORDS.search(text) for text in (flags, *(p.read_bytes() for p in compiled.sources)))
+
+
+def _questions(names: Sequence[str]) -> Iterator[str]:
+    yield "#ifdef __cplusplus\n#define _Static_assert static_assert\n#endif"
+    for at, each in enumerate(_CONVENTIONS):
+        yield f"#if {each.where}"
+        for number, name in enumerate(names):
+            has = f"__builtin_has_attribute({name}, {each.attribute})"
+            yield f'_Static_assert(!{has}, "boardprof: {number} {at}");'
+        yield "#endif"
+
+
+def _refused(fn: CFunction, found: Mapping[str, int]) -> CFunction:
+    at = found.get(fn.name.partition("(")[0])
+    if at is None or fn.reason is not None:
+        return fn
+    convention = _CONVENTIONS[at]
+    kinds = [*(parameter.type for parameter in fn.parameters), fn.result]
+    if convention.is_of_floats and not any(map(_may_have_floats, kinds)):
+        return fn
+    return replace(
+        fn,
+        parameters=(),
+        result=None,
+        structs=(),
+        reason=f"its calling convention is {convention.attribute}: {convention.says}",
+        wrapper=_wrapper(fn) if convention.has_wrapper else "",
+    )
+
+
+def _may_have_floats(kind: object) -> bool:
+    return (isinstance(kind, Scalar) and kind.text in ("f32", "f64")) or (
+        isinstance(kind, Pointer) and kind.by_value
+    )
+
+
+def _wrapper(fn: CFunction) -> str:
+    """Return the source of ``NAME_wrapper``; "" if a type has no name that is known here."""
+    kinds = [*(parameter.type for parameter in fn.parameters), fn.result]
+    if fn.linkage or any(isinstance(kind, Pointer) and kind.by_value for kind in kinds):
+        return ""
+    taken = ", ".join(f"{each.type.c_type} {each.name}" for each in fn.parameters) or "void"
+    given = ", ".join(each.name for each in fn.parameters)
+    result = "void" if fn.result is None else fn.result.c_type
+    call = f"{'return ' if fn.result else ''}{fn.name}({given});"
+    made = f"{result} {wrapper_name(fn.name)}({taken}) {{ {call} }}"
+    return f"#include <stdint.h>\n{made}" if "int" in f"{result} {taken}" else made

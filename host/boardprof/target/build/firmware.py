@@ -29,6 +29,7 @@ from boardprof.base.progress import activity
 from boardprof.target.cfunction import CFunction, signature
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import CHOOSE, DEFAULT_BAUD, FlashSpec, filled
+from boardprof.target.elf.object_file import check_image_machine
 from boardprof.target.toolchain.cache import Cache, digest
 from boardprof.target.toolchain.compiler import Compiler
 from boardprof.target.toolchain.tools import Tools, ended
@@ -53,6 +54,7 @@ class BuiltFirmware:
     sources: tuple[Path, ...] = ()
     libc_lacks: str = ""
     unconnected: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
 
     @property
     def offer(self) -> str:
@@ -62,7 +64,7 @@ class BuiltFirmware:
     @property
     def notes(self) -> list[str]:
         """What users should know of the image."""
-        notes = [self.libc_lacks] if self.libc_lacks else []
+        notes = [*self.added, *([self.libc_lacks] if self.libc_lacks else [])]
         for name in self.unconnected:
             notes.append(
                 f"no interrupt calls {name}, because the agent uses this interrupt. It can be "
@@ -159,8 +161,7 @@ def flash(
     ``output``: file descriptor for the tool's output, so that its progress is visible.
     """
     how = _with_probe(spec, check_flashable(spec, port), probe)
-    if not image.is_file():
-        raise UsageError(f"The image {image} does not exist.")
+    check_image_machine(image, spec)
     if not dry_run:
         check_port(how, port)
         _check_free(spec, port)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sources of a build, how each is compiled, and the functions that the user's offer."""
+"""The sources of a build, how each is compiled, and the functions and macros in the user's."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ import elftools
 
 from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.base.files import runtime_dir
+from boardprof.base.printable import encodable
 from boardprof.target import cfunction
-from boardprof.target.build.build_options import BuildOptions, UserFlags, user_flags
-from boardprof.target.build.compile_commands import header_folders, source_flags
+from boardprof.target.build.build_options import (
+    BuildOptions,
+    UserFlags,
+    header_folders,
+    source_flags,
+    user_flags,
+)
 from boardprof.target.build.glue import fit
 from boardprof.target.cfunction import (
     CFunction,
@@ -33,9 +39,8 @@ from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 from boardprof.target.toolchain.compiler import Compiler, Object, Unit, is_tracked
 from boardprof.wire.decode.schemas import packages_collectors
 
-if TYPE_CHECKING:  # pyelftools takes a while to import
+if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
-
 
 RUNTIME = "device_runtime_c"
 """Stands for the runtime's folder in debug information."""
@@ -195,10 +200,8 @@ def keeps_functions(unit: Unit) -> bool:
 def names_one_of(content: bytes, names: Sequence[str]) -> bool:
     """Return whether a source mentions one of these names, even in a comment."""
     letter = rb"[\w\x80-\xff]"  # names may have letters in UTF-8
-    return any(
-        re.search(rb"(?<!%s)%s(?!%s)" % (letter, re.escape(name.encode()), letter), content)
-        for name in names
-    )
+    written = (re.escape(encodable(name).encode()) for name in names)
+    return any(re.search(rb"(?<!%s)%s(?!%s)" % (letter, name, letter), content) for name in written)
 
 
 def may_define_one_of(file: Path, flags: UserFlags, names: Sequence[str]) -> bool:
@@ -536,7 +539,7 @@ def check_kept(
             )
         if name in hidden:
             for path in brought:
-                if name.encode() + b"\0" in path.read_bytes():
+                if encodable(name).encode() + b"\0" in path.read_bytes():
                     raise BuildError(
                         f"{name} cannot be kept: {path.name} was compiled elsewhere, and its "
                         "static functions may be specialised for their callers.",
@@ -550,3 +553,55 @@ def check_kept(
             )
         if name not in offered:
             raise UnknownNameError("function to keep", name, [*offered, *hidden])
+
+
+# -- macros that a function depends on -----------------------------------------------------------
+
+_COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_LINE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b(.*)$")
+_IMPLEMENTATION = re.compile(rb"(?m)^[ \t]*#[ \t]*if(?:def\b|\b.*?\bdefined\b)\W*(\w*_IMPL\w*)")
+_NEEDED = re.compile(rb"(?<![!\w])defined\s*\(?\s*([A-Za-z_]\w*)|^\s*([A-Za-z_]\w*)\s*$")
+
+
+def macros_around(source: Path, function: str) -> list[str]:
+    """Return the macros that must be defined so that a file defines a function, outermost first.
+
+    Empty if a definition is in the file without such a condition, or if there is none.
+    """
+    content = re.sub(rb"\\\r?\n", b"  ", source.read_bytes())
+    content = _COMMENT.sub(lambda match: b"\n" * match[0].count(b"\n") or b" ", content)
+    body = re.compile(rb"\b%s\s*\([^;{}]*\)[\s\w()]*\{" % re.escape(encodable(function).encode()))
+    defined = [content.count(b"\n", 0, match.start()) for match in body.finditer(content)]
+    found: list[list[str]] = []
+    around: list[str | None] = []  # the macro of each condition that is open
+    for number, line in enumerate(content.split(b"\n")):
+        if (match := _LINE.match(line)) is not None:
+            word, rest = match[1], match[2]
+            if word.startswith(b"if"):
+                around.append(_needed(word, rest))
+            elif word == b"endif" and around:
+                around.pop()
+            elif around:
+                around[-1] = _needed(b"if", rest) if word == b"elif" else None
+        if number in defined:
+            found.append([macro for macro in around if macro is not None])
+    return min(found, key=len, default=[])
+
+
+def implementation_macros(source: Path) -> list[str]:
+    """Return the macros with which a header has its functions, such as ``STB_SUM_IMPLEMENTATION``.
+
+    Empty if a source is not a header.
+    """
+    if not is_header(source) or not source.is_file():
+        return []
+    content = _COMMENT.sub(b" ", source.read_bytes())
+    return [each.decode() for each in dict.fromkeys(_IMPLEMENTATION.findall(content))]
+
+
+def _needed(word: bytes, rest: bytes) -> str | None:
+    """Return the macro that a condition asks for; None if it asks for something else."""
+    if word == b"ifndef":
+        return None
+    match = re.match(rb"\s*([A-Za-z_]\w*)", rest) if word == b"ifdef" else _NEEDED.search(rest)
+    return next(each for each in match.groups() if each).decode() if match else None

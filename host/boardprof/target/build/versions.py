@@ -17,8 +17,7 @@ from pathlib import Path
 from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.target.build.build_errors import missing_header
 from boardprof.target.build.build_options import BuildOptions, user_flags
-from boardprof.target.build.builder import build, cxx_of, link_objects
-from boardprof.target.build.conventions import with_conventions
+from boardprof.target.build.builder import build, cxx_of, link_objects, with_conventions
 from boardprof.target.build.firmware import BuiltFirmware, sizes_of
 from boardprof.target.build.glue import fit
 from boardprof.target.build.linking import edited

@@ -153,7 +153,7 @@ def is_board_name(name: str) -> bool:
 
 def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
     """Read ``folder``/board.toml; ``with_counts`` checks the counts that it names (slow)."""
-    folder = Path(folder).resolve()
+    folder = Path(os.path.realpath(folder))  # resolve() raises in a circle, before Python 3.13
     top = TomlTable(_parsed(folder / BOARD_FILE), folder / BOARD_FILE)
     if not is_board_name(folder.name):
         raise UsageError(
@@ -221,12 +221,14 @@ def _check_counts(top: TomlTable, spec: BoardSpec) -> None:
         check_formula(top.table("derived").table(name), derived.formula, known)
 
 
-def metric_names(spec: BoardSpec) -> list[str]:
-    """Return the metrics that a board may have, as far as its description tells."""
-    counts = counted_names(spec.folder, spec.build.collectors, spec.events) or ()
+def metric_names(spec: BoardSpec) -> list[str] | None:
+    """Return the metrics that a board may have; None if its description does not tell."""
+    counts = counted_names(spec.folder, spec.build.collectors, spec.events)
+    if counts is None:
+        return None
     by_clock = ["instructions"] if spec.instruction_ns else []
     have = [name for name in counts if name not in spec.unsupported]
-    return [*by_clock, *have, *spec.derived]
+    return list(dict.fromkeys([*by_clock, *have, *spec.derived]))
 
 
 _MOST_BASES = 4

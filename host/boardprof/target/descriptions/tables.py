@@ -64,6 +64,7 @@ def _compiled(condition: str) -> CodeType:
 
 
 _CORE = "-mcpu="
+_MAIN = "src/bp_main.c"
 
 
 @dataclass(frozen=True)
@@ -105,27 +106,11 @@ class BuildSpec:
 
 def read_build(table: TomlTable) -> BuildSpec:
     """Read ``[build]``."""
-    spec = BuildSpec(
-        cc=table.take("cc", str),
-        package=table.take("package", str),
-        size=table.take("size", str, None),
-        cflags=table.texts("cflags"),
-        ldflags=table.texts("ldflags"),
-        arch=table.take("arch", str, None),
-        sources=table.texts("sources", ("port.c",)),
-        link_script=table.take("link_script", str, None),
-        collectors=table.texts("collectors"),
-        config=table.table("config", required=False).mapping(int, agent_options()),
-        shared=table.choice("output", ("elf", "shared"), "elf") == "shared",
-        freestanding=table.take("freestanding", bool, False),
-        own_main=table.choice("main", ("src/bp_main.c", "port"), "src/bp_main.c") == "port",
-        cxx=table.take("cxx", str, None),
-        cxx_package=table.take("cxx_package", str, None),
-        libc=table.take("libc", str, None),
-        libc_package=table.take("libc_package", str, None),
-        libc_cflags=table.texts("libc_cflags"),
-        libc_ldflags=table.texts("libc_ldflags"),
-        libc_heap=table.take("libc_heap", int, 0),
+    spec = table.read(
+        BuildSpec,
+        config=lambda: table.table("config", required=False).mapping(int, agent_options()),
+        shared=lambda: table.choice("output", ("elf", "shared"), "elf") == "shared",
+        own_main=lambda: table.choice("main", (_MAIN, "port"), _MAIN) == "port",
     )
     table.end()
     _check_config(table.table("config", required=False), spec.config)
@@ -327,20 +312,18 @@ class DoctorSpec:
 
 def read_doctor(table: TomlTable) -> DoctorSpec:
     """Read ``[doctor]``."""
-    sources = table.texts("sources")
-    varies = table.texts("varies", ())
     work = table.table("work", required=False)
-    nowhere = table.take("nowhere", int, 0)
+    works = {name: _work(work.table(name)) for name in work.keys}
+    spec = table.read(DoctorSpec, work=lambda: works)
     table.end()
-    for path in sources:
+    for path in spec.sources:
         if not (table.file.parent / path).is_file():
             raise table.error("sources", f"there is no file {path!r} in the board's folder")
-    works = {name: _work(work.table(name)) for name in work.keys}
-    return DoctorSpec(sources, works, nowhere, varies)
+    return spec
 
 
 def _work(table: TomlTable) -> KnownWork:
-    work = KnownWork(table.take("function", str), table.take("per_round", int))
+    work = table.read(KnownWork)
     table.end()
     if not re.fullmatch(_FUNCTION, work.function):
         raise table.error("function", f"must be the name of a C function, not {work.function!r}")
@@ -405,14 +388,8 @@ class SimulatorSpec:
 
 def _read_simulator(table: TomlTable) -> SimulatorSpec:
     """Read ``[launch.simulator]``; each source must exist."""
-    spec = SimulatorSpec(
-        sources=table.texts("sources", None),
-        command=table.texts("command", None),
-        program=table.take("program", str),
-        package=table.take("package", str),
-        headers=table.table("headers", required=False).mapping(str),
-        python_package=table.take("python_package", str, None),
-    )
+    headers = table.table("headers", required=False)
+    spec = table.read(SimulatorSpec, headers=lambda: headers.mapping(str))
     table.end()
     check_placeholders(table, "sources", spec.sources, {_RUNTIME})
     known = {"output", "scratch", _RUNTIME} | ({"python_package"} if spec.python_package else set())
@@ -444,15 +421,12 @@ class GuestSpec:
     kernel: str  # path, may have ``*``; the last one in the order of numbers is taken
     package: str  # the Debian package that has it, may have ``*`` for the release
     device_tree: str | None = None  # path in the kernel's folder; None if QEMU makes it
+    ram: int | None = None  # its address, if the kernel is an Arm zImage to be unpacked by the host
 
 
 def _read_guest(table: TomlTable) -> GuestSpec:
     """Read ``[launch.guest]``."""
-    spec = GuestSpec(
-        kernel=table.take("kernel", str),
-        package=table.take("package", str),
-        device_tree=table.take("device_tree", str, None),
-    )
+    spec = table.read(GuestSpec)
     table.end()
     return spec
 
@@ -598,14 +572,7 @@ class FlashSpec:
 
 def read_flash(table: TomlTable, kind: str, *, has_port: bool) -> FlashSpec:
     """Read ``[flash]``."""
-    spec = FlashSpec(
-        command=table.texts("command", None),
-        package=table.take("package", str, None),
-        choose=table.texts("choose"),
-        reset=table.texts("reset"),
-        settle_s=table.positive("settle_s", FlashSpec.settle_s),
-        timeout_s=table.positive("timeout_s", FlashSpec.timeout_s),
-    )
+    spec = table.read(FlashSpec)
     table.end()
     if kind != "serial" and not has_port:
         raise table.error(

@@ -173,10 +173,8 @@ class Types:
         if pointee.die.tag == "DW_TAG_subroutine_type":
             return replace(pointer, element=FUNCTION, const=False)
         if pointee.die.tag in _POINTERS:
-            inner = self._pointer(pointee.die)
-            inner = inner if isinstance(inner, Pointer) else Pointer(None, False, _size(die))
-            holder = Struct(_HOLDER, inner.size, (Field(_HELD, 0, self._cut(inner)),))
-            return replace(pointer, element=holder)
+            inner = self._member_pointer(pointee.die)
+            return replace(pointer, element=Struct(_HOLDER, inner.size, (Field(_HELD, 0, inner),)))
         if pointee.die.tag in AGGREGATES:
             size = number(pointee.die, "DW_AT_byte_size")
             if not size or has(pointee.die, "DW_AT_declaration"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What machine code shows without a disassembler: calls and stack use.
+"""What machine code shows without a disassembler: calls, stack use, hazards for a clock.
 
 Wherever bytes look like a call or jump, the target counts if it is the beginning of a function.
 Calls through pointers are not seen.
@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Final
 
 
 def signed(value: int, bits: int) -> int:
@@ -29,6 +31,23 @@ def targets(machine: str, code: bytes, address: int, bits: int = 32) -> Iterator
         yield from _READERS[machine](code, address)
 
 
+def jumps(machine: str, code: bytes, address: int) -> Iterator[int]:
+    """Yield likewise the targets of jumps, on machines whose calls push a return address."""
+    if machine in ("EM_X86_64", "EM_386"):
+        for at in range(len(code) - 4):
+            if code[at] == 0xE9:
+                distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
+                yield address + at + 5 + distance
+        yield from _x86_branches(code, address)
+    elif machine == "EM_AVR":
+        for at, word in _instructions_at(code, _is_long_avr):
+            low, high = word & 0xFFFF, word >> 16
+            if low & 0xFE0E == 0x940C:  # JMP
+                yield ((low >> 4 & 0x1F) << 17 | (low & 1) << 16 | high) * 2
+            elif low >> 12 == 0b1100:  # RJMP
+                yield address + at + 2 + 2 * signed(low & 0xFFF, 12)
+
+
 def halves_of(code: bytes) -> Iterator[int]:
     """Yield the numbers of 16 bits in code."""
     for at in range(0, len(code) - 1, 2):
@@ -39,10 +58,16 @@ def _words(code: bytes) -> list[int]:
     return [int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code) - 3, 4)]
 
 
-def _windows_at(code: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the offset and value of the 32 bits at each multiple of two, the first half low."""
-    for at in range(0, len(code) - 3, 2):
-        yield at, int.from_bytes(code[at : at + 4], "little")
+def _instructions_at(code: bytes, is_long: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    """Yield the offset of each instruction, and the 32 bits there, the first half low.
+
+    The second half of an instruction may look like a jump.
+    """
+    at = 0
+    while at + 2 <= len(code):
+        word = int.from_bytes(code[at : at + 4], "little")
+        yield at, word
+        at += 4 if is_long(word & 0xFFFF) else 2
 
 
 def _x86_targets(code: bytes, address: int) -> Iterator[int]:
@@ -50,22 +75,32 @@ def _x86_targets(code: bytes, address: int) -> Iterator[int]:
         if code[at] in (0xE8, 0xE9):  # CALL and JMP rel32 (Intel SDM, volume 2)
             distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
             yield address + at + 5 + distance
+    yield from _x86_branches(code, address)
+
+
+def _x86_branches(code: bytes, address: int) -> Iterator[int]:
+    for at in range(len(code) - 5):
+        if code[at] == 0x0F and code[at + 1] >> 4 == 8:  # Jcc rel32, such as to a cold part
+            distance = int.from_bytes(code[at + 2 : at + 6], "little", signed=True)
+            yield address + at + 6 + distance
 
 
 def _thumb_targets(code: bytes, address: int) -> Iterator[int]:
-    for at, word in _windows_at(code):
+    for at, word in _instructions_at(code, _is_long_thumb):
         low, high = word & 0xFFFF, word >> 16
         if low >> 11 == 0b11110 and high & 0x9000 == 0x9000:  # BL T1, B T4 (DDI 0403, A7.7)
             sign = low >> 10 & 1
             i1, i2 = (~(high >> bit ^ sign) & 1 for bit in (13, 11))
             far = sign << 24 | i1 << 23 | i2 << 22 | (low & 0x3FF) << 12 | (high & 0x7FF) << 1
             yield address + at + 4 + signed(far, 25)
+        elif low >> 11 == 0b11100:  # B T2: a tail call within one section
+            yield address + at + 4 + 2 * signed(low & 0x7FF, 11)
 
 
 def _riscv_targets(
     code: bytes, address: int, jumps: tuple[int, ...] = (0b001, 0b101)
 ) -> Iterator[int]:
-    for at, word in _windows_at(code):
+    for at, word in _instructions_at(code, _is_long_riscv):
         if word & 0x7F == 0x6F:  # JAL (unprivileged manual, 2.5)
             far = (word >> 31) << 20 | (word >> 12 & 0xFF) << 12 | (word >> 20 & 1) << 11
             yield address + at + signed(far | (word >> 21 & 0x3FF) << 1, 21)
@@ -76,6 +111,18 @@ def _riscv_targets(
         elif word & 3 == 1 and word >> 13 & 7 in jumps:  # C.JAL, C.J (manual, 16.4)
             far = sum((word >> 2 + bit & 1) << place for bit, place in enumerate(_C_J))
             yield address + at + signed(far, 12)
+
+
+def _is_long_riscv(low: int) -> bool:
+    return low & 3 == 3
+
+
+def _is_long_thumb(low: int) -> bool:
+    return low >> 11 in (0b11101, 0b11110, 0b11111)
+
+
+def _is_long_avr(low: int) -> bool:
+    return low & 0xFC0F == 0x9000 or low & 0xFE0C == 0x940C  # LDS, STS; JMP, CALL
 
 
 _C_J = (5, 1, 2, 3, 7, 6, 10, 8, 9, 4, 11)
@@ -89,7 +136,7 @@ def _aarch64_targets(code: bytes, address: int) -> Iterator[int]:
 
 
 def _avr_targets(code: bytes, address: int) -> Iterator[int]:
-    for at, word in _windows_at(code + b"\0\0"):
+    for at, word in _instructions_at(code, _is_long_avr):
         low, high = word & 0xFFFF, word >> 16
         if low & 0xFE0C == 0x940C:  # JMP, CALL (AVR Instruction Set Manual, DS40002198)
             yield ((low >> 4 & 0x1F) << 17 | (low & 1) << 16 | high) * 2
@@ -361,7 +408,7 @@ def thumb_instructions(code: bytes) -> Iterator[tuple[int, int]]:
     """Yield the two halves of each instruction; the second is 0 if it has only one."""
     halves = halves_of(code)
     for low in halves:
-        yield low, next(halves, 0) if low >> 11 in (0b11101, 0b11110, 0b11111) else 0
+        yield low, next(halves, 0) if _is_long_thumb(low) else 0
 
 
 def _thumb_moves(instructions: list[tuple[int, int]]) -> bool:
@@ -515,4 +562,310 @@ def _riscv_calls(code: bytes) -> bool:
                 return True
         before = word
         at += 4 if word & 3 == 3 else 2
+    return False
+
+
+# -- hazards for a clock -------------------------------------------------------------------------
+
+MASKS: Final = "masks"
+"""It masks interrupts for longer than a few instructions."""
+
+SLEEPS: Final = "sleeps"
+"""It waits for an interrupt or an event: WFI, WFE."""
+
+SETS_CLOCK: Final = "sets-clock"
+"""It stores to registers of SysTick (Arm) or TIMER1 (AVR)."""
+
+_SREG: Final = 0x5F
+
+SETS_COUNTER: Final = "sets-counter"
+"""It writes to the core's counters: mcycle, minstret, mcountinhibit (RISC-V), the PMU (AArch64)."""
+
+
+def hazards(machine: str, code: bytes, literals: bytes = b"") -> frozenset[str]:
+    """Return which of the hazards above a function's own instructions do.
+
+    ``literals`` is the code with the constants in it, if ``code`` has none.
+    """
+    found = set()
+    if machine == "EM_ARM":
+        thumb = list(thumb_instructions(code))
+        # WFI, WFE: T1, T2 (DDI 0403, A7.7)
+        if {(0xBF30, 0), (0xBF20, 0), (0xF3AF, 0x8003), (0xF3AF, 0x8002)} & set(thumb):
+            found.add(SLEEPS)
+        if _stays_masked(_thumb_flow(thumb)):
+            found.add(MASKS)
+        if _sets_systick(literals or code, thumb):
+            found.add(SETS_CLOCK)
+    elif machine == "EM_AVR":
+        avr = list(_avr(code))
+        if (0x9588, 0) in avr:  # SLEEP
+            found.add(SLEEPS)
+        if _stays_masked(_avr_flow(avr)):
+            found.add(MASKS)
+        stored = {high for low, high in avr if low & 0xFE0F == 0x9200}  # STS k, Rr
+        pointers = set(_pointers(avr))
+        if any(map(_is_timer1, stored | pointers)):
+            found.add(SETS_CLOCK)
+        if _SREG in pointers:
+            found.add(MASKS)
+    elif machine in ("EM_RISCV", "EM_AARCH64"):
+        words = set(_riscv(code) if machine == "EM_RISCV" else _words(code))
+        # WFI (privileged manual, 3.3.3); WFI, WFE (DDI 0487, "Hints")
+        # WRS.NTO, WRS.STO (unprivileged manual, Zawrs)
+        if words & {0x10500073, 0x00D00073, 0x01D00073, 0xD503207F, 0xD503205F}:
+            found.add(SLEEPS)
+        if any(map(_sets_csr if machine == "EM_RISCV" else _sets_pmu, words)):
+            found.add(SETS_COUNTER)
+        # However short: no clock there counts its wraps in an interrupt, but samples come by one.
+        if any(map(_masks_riscv if machine == "EM_RISCV" else _masks_aarch64, words)):
+            found.add(MASKS)
+    return frozenset(found)
+
+
+def _riscv(code: bytes) -> Iterator[int]:
+    halves = halves_of(code)
+    for low in halves:
+        yield low | next(halves, 0) << 16 if _is_long_riscv(low) else low
+
+
+def _sets_csr(word: int) -> bool:
+    """Tell whether it is CSRRW .. CSRRCI with a counter (unprivileged 9.1, privileged 3.1)."""
+    csr, is_read = word >> 20, word >> 12 & 3 != 1 and word >> 15 & 31 == 0
+    is_counter = csr & ~0x9F == 0xB00 or 0x320 <= csr <= 0x33F or 0x7E0 <= csr <= 0x7E2  # ESP32-C3
+    return word & 0x7F == 0x73 and word >> 12 & 3 != 0 and is_counter and not is_read
+
+
+def _masks_riscv(word: int) -> bool:
+    """Tell whether it is CSRRW(I) or CSRRC(I) with mstatus or mie (privileged 3.1)."""
+    return word & 0x7F == 0x73 and word >> 12 & 3 in (1, 3) and word >> 20 in (0x300, 0x304)
+
+
+def _masks_aarch64(word: int) -> bool:
+    """Tell whether it is MSR DAIFSet, #imm; or MSR DAIF, Xt (DDI 0487, C5.2.3)."""
+    return word & 0xFFFFF0FF == 0xD50340DF or word & ~0x1F == 0xD51B4220
+
+
+def _sets_pmu(word: int) -> bool:
+    """Tell whether it is MSR PM..., Xt (DDI 0487, D19.5): CRn is 9 or 14."""
+    crm = word >> 8 & 15
+    return (word >> 12 == 0xD51B9 and crm in (12, 13, 14)) or (word >> 12 == 0xD51BE and crm >= 8)
+
+
+# -- masks ---------------------------------------------------------------------------------------
+
+_OPENS, _CLOSES, _SAVES, _TOGGLES = "opens", "closes", "saves", "toggles"
+_TAKES_LONG = "takes long"
+_DEEPEST = 4  # masks that are saved and not yet restored
+_Branch = tuple[str, int | None, bool]
+"""What an instruction does, how far it jumps from its own address, if that is known, and whether
+the next one may follow."""
+
+_State = tuple[int, bool, tuple[bool, ...]]
+"""An address, whether interrupts are masked there, and whether they were where each was saved."""
+
+_Flow = dict[int, tuple[str, list[int]]]
+"""By address of each instruction, what it does, and where those are that may follow."""
+
+
+def _stays_masked(flow: _Flow) -> bool:
+    """Tell whether something that may take long comes before interrupts are on again.
+
+    A section without a call and without a loop takes at most as long as its instructions, a
+    few microseconds. The prologue of AVR that moves the stack pointer is one.
+    """
+    if all(does not in (_OPENS, _TOGGLES) for does, _ in flow.values()):
+        return False
+    seen: set[_State] = set()
+    begun: set[int] = set()
+    way: set[_State] = set()
+    for begin in flow:  # also what only a table of addresses leads to
+        left: list[_State] = [] if begin in begun else [(begin, False, ())]
+        while left:
+            state = at, is_masked, saved = left[-1]
+            if state in seen:
+                left.pop()
+                way.discard(state)
+                continue
+            seen.add(state)
+            begun.add(at)
+            way.add(state)
+            does, following = flow[at]
+            if is_masked:
+                if does == _TAKES_LONG:
+                    return True
+                following = _without_unmasked(flow, at) if saved else following
+            if does in (_OPENS, _CLOSES):
+                is_masked = does == _OPENS
+            elif does == _SAVES:
+                saved = (*saved, is_masked)[-_DEEPEST:]
+            elif does == _TOGGLES:  # it restores what was there, or writes a mask
+                is_masked = saved[-1] if saved else not is_masked
+                saved = saved[:-1]
+            if is_masked and any(to not in flow or (to, True, saved) in way for to in following):
+                return True  # it leaves the function, or it is a loop
+            left += [(to, is_masked, saved) for to in following if to in flow]
+    return False
+
+
+def _without_unmasked(flow: _Flow, at: int) -> list[int]:
+    """Return what may follow with interrupts masked.
+
+    The mask was saved. A branch around the instruction that unmasks is then taken if a caller had
+    masked them.
+    """
+    following = flow[at][1]
+    if not any(_unmasks(flow, to) for to in following):
+        return following
+    return [to for to in following if _leads_to_unmasking(flow, to)]
+
+
+def _unmasks(flow: _Flow, at: int) -> bool:
+    return at in flow and flow[at][0] in (_CLOSES, _TOGGLES)
+
+
+def _leads_to_unmasking(flow: _Flow, begin: int) -> bool:
+    """Tell whether a way leads to an instruction that unmasks, without one that masks before."""
+    seen: set[int] = set()
+    left = [begin]
+    while left:
+        at = left.pop()
+        if _unmasks(flow, at):
+            return True
+        if at in flow and at not in seen and flow[at][0] != _OPENS:
+            seen.add(at)
+            left += flow[at][1]
+    return False
+
+
+def _thumb_flow(thumb: list[tuple[int, int]]) -> _Flow:
+    flow: _Flow = {}
+    at = conditional = 0
+    for low, high in thumb:
+        does, jump, goes_on = _thumb_step(low, high)
+        after = at + (4 if _is_long_thumb(low) else 2)
+        flow[at] = does, [after] if goes_on or conditional else []
+        if jump is not None:
+            flow[at][1].append(at + 4 + jump)
+        conditional = max(conditional - 1, 0)
+        if low & 0xFF00 == 0xBF00 and low & 15:  # IT: the lowest bit that is set ends the block
+            conditional = 5 - (low & -low).bit_length()
+        at = after
+    return flow
+
+
+def _thumb_step(low: int, high: int) -> _Branch:
+    """Classify by DDI 0403, A7.7."""
+    if low & 0xFFEC == 0xB660:  # CPSIE, CPSID of i, f or both (B5.2.1)
+        return (_OPENS if low & 0x10 else _CLOSES), None, True
+    # MSR PRIMASK, BASEPRI, BASEPRI_MAX, FAULTMASK (B5.2.3)
+    if low & 0xFFF0 == 0xF380 and high in (0x8810, 0x8811, 0x8812, 0x8813):
+        return _TOGGLES, None, True
+    if low == 0xF3EF and high & 0xF0FC == 0x8010:  # MRS of the same (B5.2.2)
+        return _SAVES, None, True
+    if low >> 12 == 0b1101 and low >> 9 & 7 != 0b111:  # B T1
+        return "", 2 * signed(low & 0xFF, 8), True
+    if low >> 11 == 0b11100:  # B T2
+        return "", 2 * signed(low & 0x7FF, 11), False
+    if low & 0xF500 == 0xB100:  # CBZ, CBNZ
+        return "", (low >> 9 & 1) << 6 | (low >> 3 & 31) << 1, True
+    if low >> 11 == 0b11110 and high & 0xD000 == 0x8000 and low >> 7 & 7 != 7:  # B T3
+        far = (low >> 10 & 1) << 20 | (high >> 11 & 1) << 19 | (high >> 13 & 1) << 18
+        return "", signed(far | (low & 0x3F) << 12 | (high & 0x7FF) << 1, 21), True
+    if low >> 11 == 0b11110 and high & 0xD000 == 0x9000:  # B T4
+        (to,) = _thumb_targets(low.to_bytes(2, "little") + high.to_bytes(2, "little"), -4)
+        return "", to, False
+    if (low >> 11 == 0b11110 and high & 0xD000 == 0xD000) or low & 0xFF80 == 0x4780:  # BL, BLX
+        return _TAKES_LONG, None, True
+    if low & 0xFFCF == 0xF00F and high & 0xF001 == 0xC001:  # LE, the end of a loop (DDI 0553)
+        return _TAKES_LONG, None, True
+    is_way_out = (
+        low & 0xFF00 in (0x4700, 0xBD00)  # BX, POP {.., pc}
+        or low & 0xFF87 in (0x4487, 0x4687)  # ADD PC, Rm; MOV PC, Rm
+        or (low & 0xFFF0 == 0xE8D0 and high & 0xFFE0 == 0xF000)  # TBB, TBH
+        or (low & 0xFE50 == 0xE810 and high & 0x8000)  # LDM with PC
+        or (low & 0xFF70 == 0xF850 and high >> 12 == 15)  # LDR PC
+    )
+    return (_TAKES_LONG, None, False) if is_way_out else ("", None, True)
+
+
+def _avr(code: bytes) -> Iterator[tuple[int, int]]:
+    halves = halves_of(code)
+    for low in halves:
+        yield low, next(halves, 0) if _is_long_avr(low) else 0
+
+
+def _is_timer1(address: int) -> bool:
+    """Tell whether it is one of TCCR1A .. OCR1BH and TIMSK1 (DS40002061, 30)."""
+    return 0x80 <= address <= 0x8B or address == 0x6F
+
+
+def _pointers(avr: list[tuple[int, int]]) -> Iterator[int]:
+    """Yield the addresses below 256 in X, Y or Z: LDI Rd, low; LDI Rd+1, 0."""
+    for (low, _), (high, _) in pairwise(avr):
+        register = low >> 4 & 15
+        if (low >> 12, high) == (14, 0xE000 | (register + 1) << 4) and register in (10, 12, 14):
+            yield low >> 4 & 0xF0 | low & 15
+
+
+def _avr_flow(avr: list[tuple[int, int]]) -> _Flow:
+    flow: _Flow = {}
+    at = 0
+    for place, (low, high) in enumerate(avr):
+        does, jump, goes_on = _avr_step(low, high)
+        after = at + (4 if _is_long_avr(low) else 2)
+        flow[at] = does, [after] if goes_on else []
+        if jump is not None:
+            flow[at][1].append(at + 2 + jump)
+        # CPSE; SBRC, SBRS; SBIC, SBIS
+        if low >> 10 == 0b000100 or low & 0xFC08 == 0xFC00 or low & 0xFD00 == 0x9900:
+            is_long = place + 1 < len(avr) and _is_long_avr(avr[place + 1][0])
+            flow[at][1].append(after + (4 if is_long else 2))
+        at = after
+    return flow
+
+
+def _avr_step(low: int, high: int) -> _Branch:
+    """Classify by the AVR Instruction Set Manual (DS40002198)."""
+    if low == 0x94F8:  # CLI
+        return _OPENS, None, True
+    if low == 0x9478:  # SEI
+        return _CLOSES, None, True
+    if low & 0xFE0F == 0xBE0F or (low & 0xFE0F == 0x9200 and high == _SREG):  # OUT, STS SREG
+        return _TOGGLES, None, True
+    if low & 0xFE0F == 0xB60F or (low & 0xFE0F == 0x9000 and high == _SREG):  # IN, LDS SREG
+        return _SAVES, None, True
+    if low >> 11 == 0b11110:  # BRBS, BRBC
+        return "", 2 * signed(low >> 3 & 0x7F, 7), True
+    if low >> 12 == 0b1100:  # RJMP
+        return "", 2 * signed(low & 0xFFF, 12), False
+    if low >> 12 == 0b1101 or low & 0xFE0E == 0x940E or low in (0x9509, 0x9519):
+        return _TAKES_LONG, None, True  # RCALL, CALL, ICALL, EICALL
+    # JMP, IJMP, EIJMP, RET, RETI
+    if low & 0xFE0E == 0x940C or low in (0x9409, 0x9419, 0x9508, 0x9518):
+        return _TAKES_LONG, None, False
+    return "", None, True
+
+
+# -- the clock ------------------------------------------------------------------------------------
+
+
+def _sets_systick(code: bytes, thumb: list[tuple[int, int]]) -> bool:
+    """Tell whether a function has the address of SysTick's registers, and stores to memory."""
+    literals = {int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code) - 3, 2)}
+    if any(0xE000E010 <= word <= 0xE000E018 for word in literals):
+        return True
+    # MOV Rd, #PENDSTCLR (B3.2.4); ICSR by itself, or from SCB on
+    clears = any(low == 0xF04F and high & 0xF0FF == 0x7000 for low, high in thumb)
+    if clears and not literals.isdisjoint((0xE000ED00, 0xE000ED04)):
+        return True
+    for at, (low, high) in enumerate(thumb):
+        if low == 0xF04F and high & 0xF0FF == 0x20E0:  # MOV Rd, #0xe000e000
+            base = high >> 8 & 15
+            for store, more in thumb[at + 1 : at + 32]:  # STR Rt, [Rd, #0x10 .. #0x18]; #0xd04
+                if store >> 11 == 0b01100 and store >> 3 & 7 == base and 4 <= store >> 6 & 31 <= 6:
+                    return True
+                offset = more & 0xFFF if store == 0xF8C0 | base else 0
+                if 0x10 <= offset <= 0x18 or (clears and offset == 0xD04):
+                    return True
     return False

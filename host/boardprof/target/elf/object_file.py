@@ -156,6 +156,18 @@ def code_address(elf: ELFFile, symbol: Symbol) -> int:
     return symbol.value & ~1 if elf["e_machine"] == "EM_ARM" else symbol.value
 
 
+def sources_of_locals(elf: ELFFile) -> dict[int, str]:
+    """Return the source of each function that is local to it, by the function's address."""
+    found: dict[int, str] = {}
+    source = ""
+    for symbol in _read_symbols(elf, False):
+        if symbol.kind == _FILE:
+            source = symbol.name
+        elif symbol.bind == LOCAL and symbol.is_function:
+            found[code_address(elf, symbol)] = source
+    return found
+
+
 def global_functions(elf: ELFFile) -> Iterator[tuple[str, bool]]:
     """Yield the name of every global function that is defined here, and whether it is weak."""
     for symbol in _read_symbols(elf, True):
@@ -410,7 +422,7 @@ _OF_THIS_HOST = ("cc", "c99", "clang", "gcc")
 # e_shstrndx, and sh_name, sh_offset and sh_size of a section.
 _SECTIONS = {1: ("I", 32, 46, "I12xII"), 2: ("Q", 40, 58, "I20xQQ")}
 
-_FIRMWARE = "bp_firmware"
+_FIRMWARE, _DESCRIBE = "bp_firmware", "bp.describe"
 _BUILD_ID_BYTES = 8
 # Before build_id come three pointers, a uint16_t and a uint8_t (bp.h, bp_firmware_t).
 _POINTERS, _REST = 3, 3
@@ -490,9 +502,24 @@ def is_program(path: Path) -> bool:
 
 
 def check_image(image: Path, spec: BoardSpec, others: Iterable[BoardSpec] = ()) -> None:
-    """Check that a file is an ELF image for the board's machine, before anything is started."""
+    """Check that an image is for the board and has the agent, before anything is started."""
+    check_image_machine(image, spec, others)
+    content = image.read_bytes()
+    # A stripped image has no symbols, but every agent has a function of this name.
+    mark = _FIRMWARE if b"\0.symtab\0" in content else _DESCRIBE
+    if mark.encode() + b"\0" not in content:
+        raise UsageError(
+            f"{image} does not contain boardprof's agent: it has no {mark}.",
+            hint="add the agent to its build (docs/firmware.md), or measure sources: "
+            f"boardprof run -b {spec.name} FILE.c:FUNCTION",
+        )
+
+
+def check_image_machine(image: Path, spec: BoardSpec, others: Iterable[BoardSpec] = ()) -> None:
+    """Check that a file is an ELF image for the board's machine."""
     if not image.is_file():
-        raise UsageError(f"The firmware image {image} does not exist.")
+        wrong = "is not a regular file" if image.exists() else "does not exist"
+        raise UsageError(f"The firmware image {image} {wrong}.")
     header = _Header.of(_beginning(image))
     if header is None:
         raise UsageError(
@@ -501,13 +528,6 @@ def check_image(image: Path, spec: BoardSpec, others: Iterable[BoardSpec] = ()) 
         )
     wanted = _board_machine(spec)
     if wanted is None or header.machine == wanted:
-        content = image.read_bytes()
-        if b"\0.symtab\0" in content and b"\0%s\0" % _FIRMWARE.encode() not in content:
-            raise UsageError(
-                f"{image} does not contain boardprof's agent: it has no {_FIRMWARE}.",
-                hint="add the agent to its build (docs/firmware.md), or measure sources: "
-                f"boardprof run -b {spec.name} FILE.c:FUNCTION",
-            )
         return
     fitting = [other.name for other in others if _board_machine(other) == header.machine]
     raise UsageError(

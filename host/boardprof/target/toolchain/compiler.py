@@ -392,6 +392,8 @@ class Compiler(Driver):
             except ToolFailure as error:
                 said = errors_first(error.stderr)
                 raise ToolFailure(failure, error.stdout, said, error.command) from error
+            if not made.exists():
+                raise BuildError(f"{failure}: {self._cc} ended with code 0, but wrote no object.")
             # For a .s file only the assembler runs, which writes no depfile.
             rule = _names_in(depfile) if depfile.exists() else f"object: {unit.source}"
             files = {unit.label(each): unit.folder / each for each in parse_depfile(rule)}

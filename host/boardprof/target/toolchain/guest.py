@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import lzma
 import stat
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,11 @@ from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 _FORMAT = 1  # of the file system: raise it when its content changes
 _CONSOLE = (5, 1)
 """Device of /dev/console: Documentation/admin-guide/devices.txt of Linux."""
+
+_ZIMAGE_TABLE = 0x38
+_XZ = b"\xfd7zXZ\0"
+_UIMAGE_MAGIC = 0x27051956
+_LINUX_ON_ARM = (5, 2, 2, 0)  # system, architecture, a kernel, not compressed
 
 _ALIGNMENT = 4
 _MAGIC = b"070701"
@@ -38,7 +45,28 @@ def guest_values(spec: GuestSpec, image: Path) -> dict[str, str]:
     place = ("guests", digest(_FORMAT, FileHashes().of(image)))
     initramfs = cache.made("initramfs", lambda file: _write(file, image), *place)
     tree = {"device_tree": str(kernel.parent / spec.device_tree)} if spec.device_tree else {}
+    if (ram := spec.ram) is not None:
+        zimage, place = kernel, ("guests", digest(_FORMAT, ram, FileHashes().of(kernel)))
+        kernel = cache.made("kernel", lambda file: _unpack(file, zimage, ram), *place)
     return {"kernel": str(kernel), "initramfs": str(initramfs), **tree}
+
+
+def _unpack(file: Path, zimage: Path, ram: int) -> None:
+    """Write a zImage of Arm as a uImage: to unpack it in the guest takes most of a start.
+
+    zImage: arch/arm/boot/compressed/head.S and vmlinux.lds.S of Linux. uImage: include/image.h of
+    U-Boot; QEMU checks no CRC of it.
+    """
+    packed = zimage.read_bytes()
+    (table,) = struct.unpack_from("<I", packed, _ZIMAGE_TABLE)
+    end, _, offset = struct.unpack_from("<3I", packed, table + 8)
+    start = packed.rfind(_XZ, 0, end)
+    if start < 0:  # packed in another way, which the guest can unpack
+        file.write_bytes(packed)
+        return
+    kernel, entry = lzma.decompress(packed[start:end]), ram + offset
+    head = (_UIMAGE_MAGIC, 0, 0, len(kernel), entry, entry, 0, *_LINUX_ON_ARM)
+    file.write_bytes(struct.pack(">7I4B32x", *head) + kernel)
 
 
 def _write(file: Path, image: Path) -> None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import posixpath
 import re
 import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +24,6 @@ from boardprof.base.files import no_room
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import find_kernel
 from boardprof.target.toolchain.cache import Cache, digest, file_state
-from boardprof.target.toolchain.node_package import is_installed
 
 try:
     import resource
@@ -105,10 +106,16 @@ class Tools:
                 f"{failure}: it did not end within {_TIMEOUT_S:.0f} s.", hint=_SHOW
             ) from error
         except OSError as error:
-            raise BuildError(f"{failure}: {error.strerror}.", hint=_SHOW) from error
-        if done.returncode != 0:
+            is_there = isinstance(error, FileNotFoundError) and shutil.which(program)
+            why = "the program in its first line is missing" if is_there else error.strerror
+            raise BuildError(f"{failure}: {why}.", hint=_SHOW) from error
+        if (code := done.returncode) != 0:
             check_room(failure, done.stderr)
-            raise ToolFailure(failure, done.stdout, done.stderr, shown)
+            how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+            said = (
+                done.stderr if done.stderr.strip() else f"{program} ended {how}, without a message"
+            )
+            raise ToolFailure(failure, done.stdout, said, shown)
         if done.stderr:
             self._tell(done.stderr.rstrip())
         return done.stdout
@@ -321,7 +328,8 @@ def missing_text(tool: Mapping[str, str]) -> str:
         return f"{tool['tool']} (Python package)"
     if "node_package" in tool:
         return f"{tool['node_package']} (Node.js package)"
-    return f"{tool['tool']} (Debian package {tool['package']})"
+    name = posixpath.basename(tool["tool"])  # of a kernel it is a path
+    return f"{name} (Debian package {tool['package']})"
 
 
 def python_package_version(name: str) -> str | None:
@@ -486,3 +494,61 @@ def _searched(cc: str) -> list[str]:
     lines = _said(cc, "-print-search-dirs").splitlines()
     found = [line.removeprefix(_FOLDERS) for line in lines if line.startswith(_FOLDERS)]
     return [folder for line in found for folder in line.split(os.pathsep) if folder]
+
+
+# -- packages of Node.js -------------------------------------------------------------------------
+
+
+def node_prefix() -> Path:
+    """Return the folder for ``npm install --prefix`` whose packages boardprof finds."""
+    return Path(sys.prefix) / "lib"
+
+
+def node_package_folder(package: str) -> Path:
+    """Return the folder of an installed package, given as ``NAME@VERSION``.
+
+    The version must be that one: a board relies on what its emulator is inside.
+    """
+    name, _, wanted = package.partition("@")
+    others = []
+    for place in _places():
+        version = _version(place / name)
+        if version == wanted:
+            return place / name
+        if version is not None:
+            others.append(f"{version} is in {place}")
+    found = f" {'; '.join(others)}." if others else ""
+    raise MissingToolError(
+        name,
+        package,
+        message=f"The Node.js package {package} is not installed in {node_prefix()}/node_modules."
+        + found,
+        hint=f"{install_command(package)} (npm: apt install npm)",
+    )
+
+
+def is_installed(package: str) -> bool:
+    """Return whether `node_package_folder` finds a package."""
+    try:
+        node_package_folder(package)
+    except MissingToolError:
+        return False
+    return True
+
+
+def install_command(*packages: str) -> str:
+    """Return the command that installs packages for this Python."""
+    return " ".join(["npm install --prefix", str(node_prefix()), *packages])
+
+
+def _places() -> Iterator[Path]:
+    yield node_prefix() / "node_modules"
+    yield from map(Path, filter(None, os.environ.get("NODE_PATH", "").split(os.pathsep)))
+
+
+def _version(folder: Path) -> str | None:
+    try:
+        found = json.loads((folder / "package.json").read_text("utf-8"))["version"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return found if isinstance(found, str) else None

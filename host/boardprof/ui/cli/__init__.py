@@ -58,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
             for number in _received:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
+            if arguments is None:
+                gc.freeze()  # nor at the end, where the prompt waits for it
     except KeyboardInterrupt:
         os.write(_STDERR, _SAID)
         return INTERRUPTED

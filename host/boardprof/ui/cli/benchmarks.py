@@ -14,7 +14,7 @@ import click
 
 from boardprof.base.connection import Connection
 from boardprof.base.errors import UsageError
-from boardprof.base.settings import BENCHMARK, PROJECT_FILE, SettingsFile, user_file
+from boardprof.base.settings import BENCHMARK, BENCHMARKS, PROJECT_FILE, SettingsFile, user_file
 from boardprof.ui.cli.group import PROJECT_FILES
 from boardprof.ui.cli.options import (
     board_option,
@@ -43,9 +43,17 @@ class Chosen:
 
 def _project_file() -> SettingsFile | None:
     """Return the project's settings file if it has benchmarks."""
+    return next((each for each in _project_files() if _has_any(each.content)), None)
+
+
+def _project_files() -> Sequence[SettingsFile]:
     files: Sequence[SettingsFile] = click.get_current_context().meta.get(PROJECT_FILES, ())
-    own = (each for each in files if each.file != user_file() and BENCHMARK in each.content)
-    return next(own, None)
+    return [each for each in files if each.file != user_file()]
+
+
+def _has_any(content: Mapping[str, Any]) -> bool:
+    """Tell whether settings have benchmarks, if perhaps under the wrong name."""
+    return BENCHMARK in content or isinstance(content.get(BENCHMARKS), list)
 
 
 def _no_benchmarks(other: str = "") -> UsageError:
@@ -137,8 +145,9 @@ def check(names: tuple[str, ...], tags: tuple[str, ...], board: str | None, verb
     """Check the benchmarks of boardprof.toml without running them, and print all mistakes.
 
     The file must be valid, its boards and data files must exist, its sources must compile for each
-    board, and the functions must have the named parameters. No board is started, so metrics are not
-    checked. The exit code is 2 if something is wrong.
+    board, and the functions must have the named parameters. No board is started, so a metric is
+    checked only if the board's description lists all that it counts. The exit code is 2 if
+    something is wrong.
     """
     from boardprof.jobs.run.benchmarks import check_benchmarks, read_benchmarks
     from boardprof.show.cells import plural
@@ -186,9 +195,10 @@ def new_benchmarks(files: tuple[str, ...], board: str | None, **options: Any) ->
     """Add a benchmark to ./boardprof.toml for each function in SOURCEs.
 
     SOURCE is a C or C++ file, or a folder of them. Each argument gets an example that fits its
-    type. A comment with CHANGE marks those to replace by real data.
+    type. A comment with CHANGE marks those to replace by real data. The options become keys of
+    [benchmarks].
     """
-    from boardprof.jobs.run.new_benchmarks import MARK, first_benchmarks
+    from boardprof.jobs.run.new_benchmarks import COMMON, MARK, first_benchmarks
     from boardprof.show.cells import plural
 
     path, known = Path(PROJECT_FILE), _project_file()
@@ -196,7 +206,10 @@ def new_benchmarks(files: tuple[str, ...], board: str | None, **options: Any) ->
         raise UsageError(
             f"{known.file.name} already has benchmarks.", hint="add further ones by hand"
         )
-    made = first_benchmarks(files, board, parse_build_options(options))
+    made = first_benchmarks(files, board, parse_build_options(options), explicit_options())
+    own = (each for each in _project_files() if each.file.resolve() == path.resolve())
+    if made.text.startswith(COMMON) and any(BENCHMARKS in each.content for each in own):
+        raise UsageError(f"{path} already has {COMMON}.", hint="write the options there, as keys")
     for name, why in made.left_out.items():
         echo_note(f"{name} is left out: {why}")
     with path.open("a", encoding="utf-8") as file:

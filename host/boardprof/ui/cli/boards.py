@@ -25,6 +25,7 @@ from boardprof.ui.cli.options import (
     flash_option,
     image_option,
     json_option,
+    limit_options,
     number_option,
     parse_connection,
     port_options,
@@ -355,6 +356,7 @@ def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
     help="Random seed for faults and test data.",
 )
 @flash_option
+@limit_options
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
@@ -438,8 +440,7 @@ def _environment(boards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _environment_text(facts: Mapping[str, Any]) -> str:
     """Return `_environment` as text, with advice on what is missing."""
-    from boardprof.target.toolchain.node_package import install_command
-    from boardprof.target.toolchain.tools import missing_text
+    from boardprof.target.toolchain.tools import install_command, missing_text
 
     width = max(len(board["name"]) for board in facts["boards"])
     cache, ports = facts["cache"], facts["ports"]
@@ -468,13 +469,18 @@ def _environment_text(facts: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _doctor_connection(options: Mapping[str, Any]) -> Connection:
+    names = ("port", "key_file", "timeout_s", "wall_timeout_s", "takeover")
+    return Connection(**{name: options[name] for name in names}, on_note=echo_note)
+
+
 def _doctor_board(as_json: bool, **options: Any) -> int:
     from boardprof.measure.doctor.check_board import connect_and_check, finding_text, proof_facts
     from boardprof.measure.doctor.counters import FAILED
 
     began_s = time.monotonic()
     key_file = options["key_file"] if options["port"] else None
-    connection = Connection(options["port"], key_file=key_file, on_note=echo_note)
+    connection = _doctor_connection({**options, "key_file": key_file})
     report: Path | None = options["report"]
     with progress_bar():
 
@@ -538,7 +544,7 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
         )
     tests = diagnose(
         spec,
-        Connection(options["port"], key_file=options["key_file"], on_note=echo_note),
+        _doctor_connection(options),
         bauds=[*map(int, bauds)],
         seconds=options["seconds"],
         rate=options["faults"],

@@ -28,9 +28,15 @@ from boardprof.ui.cli.group import (
     apply_settings,
     check_variables,
     commands_below,
+    options_of,
     variables_of,
 )
-from boardprof.ui.cli.output import echo_data, echo_error, forget_output, take_every_character
+from boardprof.ui.cli.output import (
+    echo_data,
+    echo_error,
+    forget_output,
+    take_every_character,
+)
 
 _SECTIONS = {
     "Measure": "run check hotspots tune",
@@ -168,7 +174,14 @@ def _exit_code(arguments: list[str] | None) -> int:
     except BoardprofError as error:
         echo_error(f"error: {error}")
         return error.exit_code
-    except OSError as error:
+    except MemoryError:
+        echo_error("error: There is not enough memory for it.\nTry: a smaller file, or less data")
+        return StorageError.exit_code
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError):  # so pathlib reports links in a circle before 3.13
+            if not isinstance(error.__context__, OSError):
+                raise
+            error = error.__context__
         forget_output()
         # Without a name it is the stream that we print to.
         told = unwritable(error.filename or "Standard output", error)
@@ -228,4 +241,4 @@ def _place(option: str, context: click.Context) -> str | None:
 
 
 def _has(command: click.Command, option: str) -> bool:
-    return any(option in parameter.opts for parameter in command.params)
+    return option in options_of(command)

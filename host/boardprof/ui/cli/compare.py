@@ -97,7 +97,8 @@ class GateOptions:
         from boardprof.results.comparison.comparison import ComparisonError
 
         waits = may_wait and found.awaits_runs
-        if found.unjudged and not found.judged and not found.failed and not waits:
+        is_blind = not found.judged and any(each.rule for each in found.unjudged)
+        if is_blind and not found.failed and not waits:
             raise ComparisonError(
                 "No rule could judge any row.",
                 hint="the comparison has the reason for each; --fail-if-missing makes it exit "
@@ -301,13 +302,12 @@ class Against:
 
     def find(self, ref: str, *, if_present: bool) -> None:
         """Look up the run to compare with; without one, nothing is compared if that is allowed."""
-        from boardprof.results.history.project import repository_path
         from boardprof.results.history.report_lookup import (
             branch_meant,
             find_run,
             find_run_if_present,
         )
-        from boardprof.results.history.run import NothingKeptError
+        from boardprof.results.history.run import NothingKeptError, repository_path
         from boardprof.results.history.run_comparison import BranchRuns
 
         if ref.startswith("branch:") and repository_path(".") is None:
@@ -447,7 +447,7 @@ def _is_first_of_all(ref: str, error: BoardprofError) -> bool:
     if not isinstance(error, UnknownNameError) or not error.known:
         return True
     from boardprof.jobs.run.saving import git_state
-    from boardprof.results.history.project import has_branch
+    from boardprof.results.history.run import has_branch
 
     if not has_branch(".", ref.removeprefix("branch:")):
         return False

@@ -29,6 +29,7 @@ from boardprof.ui.cli.options import (
 from boardprof.ui.cli.output import (
     echo,
     echo_data,
+    echo_error,
     echo_json,
     echo_note,
     echo_page,
@@ -166,7 +167,7 @@ def run(jobs: str | None, **options: Any) -> int:
     failures = [*_report(found, options, sources)]
     _echo_errors(failed)
     for failure in failures:
-        echo(f"error: {failure}", err=True)
+        echo_error(f"error: {failure}")
     codes = [result.errors[0].exit_code for result in failed]
     return [*codes, *(failure.exit_code for failure in failures), 0][0]
 
@@ -315,7 +316,7 @@ def _echo_errors(failed: Sequence[Result]) -> None:
     for (state, message), ended in jobs.items():
         first = next(iter(ended))
         more = f" and {len(ended) - 1} more" if len(ended) > 1 else ""
-        echo(f"error: {first}{more}: {state}: {message}", err=True)
+        echo_error(f"error: {first}{more}: {state}: {message}")
 
 
 def _results_page(found: Sequence[Result]) -> Page:

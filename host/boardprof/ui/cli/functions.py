@@ -64,7 +64,7 @@ def functions(
     FILE is a C or C++ source or a folder of them, compiled for a board as in `run`; or an object, a
     static library, a shared library or a program with debug information (-g).
     """
-    from boardprof.target.build.preprocessor import implementation_macros
+    from boardprof.target.build.sources import implementation_macros
 
     found = _found([Path(file) for file in files], board, complete, **options)
     if as_json:
@@ -101,7 +101,7 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
 
 
 def _compiled(sources: list[Path], board: str | None, complete: bool, **options: Any) -> _Functions:
-    from boardprof.target.build.builder import Build
+    from boardprof.target.build.builder import Build, finding_headers
     from boardprof.target.build.sources import discarded_functions
     from boardprof.target.descriptions.board import board_spec, default_board
 
@@ -110,7 +110,11 @@ def _compiled(sources: list[Path], board: str | None, complete: bool, **options:
         return _Functions((), ())
     how = parse_build_options(options)
     verbose = echo_command if options["verbose"] else None
-    found, hidden = Build(spec, sources, how, verbose).functions()
+    (found, hidden), notes = finding_headers(
+        how, lambda code: Build(spec, sources, code, verbose).functions()
+    )
+    for note in notes:
+        echo_note(note)
     if complete or not (found or hidden):
         known = {*(fn.name for fn in found), *(name for name, _, _ in hidden)}
         unused = discarded_functions(spec, sources, how, verbose=verbose).static

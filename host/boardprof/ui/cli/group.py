@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.errors import UnknownNameError, UsageError, begin_command
 from boardprof.ui.cli.exit_codes import DEBUG, show_tracebacks
 from boardprof.ui.cli.options import complete_file
 from boardprof.ui.cli.output import echo_warning, forget_output, progress_bar, set_quiet
@@ -71,7 +72,7 @@ _COMMON_OPTIONS = (
         is_flag=True,
         expose_value=False,
         # Also if it is not given: this process may have run a quiet command before.
-        callback=lambda ctx, option, value: set_quiet(value),
+        callback=lambda ctx, option, value: _begin(ctx, quiet=value),
         help="Print only errors to stderr.",
     ),
     click.Option(
@@ -233,6 +234,38 @@ def commands_below(
             yield command
         if isinstance(command, click.Group):
             yield from commands_below(command, ctx, groups=groups)
+
+
+def commands_by_path(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Yield all commands with the words that name them: ``agent serve``."""
+    root = ctx.find_root().command
+    assert isinstance(root, click.Group)
+    for name in root.list_commands(ctx):
+        command = root.get_command(ctx, name)
+        below = commands_below(command, ctx) if isinstance(command, click.Group) else ()
+        yield from ((f"{name} {each.name}", each) for each in below)
+        if command is not None and not isinstance(command, click.Group):
+            yield name, command
+
+
+def option_of(context: click.Context, name: str) -> str:
+    """Return an option with the command that has it, if the command which runs does not."""
+    # A hint comes from code that many commands use. Not all of them have the same options.
+    if name in options_of(context.command):
+        return name
+    paths = (path for path, of in commands_by_path(context) if name in options_of(of))
+    path = next(paths, None)
+    return name if path is None else f"boardprof {path} {name}"
+
+
+def _begin(context: click.Context, *, quiet: bool) -> None:
+    set_quiet(quiet)
+    begin_command(partial(option_of, context))
+
+
+def options_of(command: click.Command) -> set[str]:
+    """Return the options of a command."""
+    return {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
 
 
 def _options(command: click.Command) -> Iterator[click.Option]:

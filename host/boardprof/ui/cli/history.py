@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -386,13 +387,14 @@ def _run_page(runs: Sequence[Run]) -> Page:
     from boardprof.show.layout import text_table
 
     projects = {run.project for run in runs if run.project}
+    folders = {run.project: run.folder for run in runs if run.folder}
     rows = [
         (
             f"#{run.id}",
             run.time.removesuffix("Z").replace("T", " "),
             _cut(run.name or ""),
             _result(run),
-            _cut(Path(run.place).name) if len(projects) > 1 else "",
+            _cut(_project_text(run, folders.get(run.project, ""))) if len(projects) > 1 else "",
             _cut(_git_text(run)),
             _some_of(run.boards),
             _some_of(run.functions),
@@ -410,11 +412,19 @@ def _run_facts(run: Run) -> Page:
         "Time (UTC)": run.time.removesuffix("Z").replace("T", " "),
         "Result": _result(run),
         "Git": _git_text(run, whole=True),
-        "Project": run.place,
+        "Project": f"{run.folder} ({run.place})" if run.folder not in run.place else run.place,
         "Builds": ", ".join(run.build_ids),
         "Command": run.command,
     }
     return [f"{name}: {value}" for name, value in facts.items() if value]
+
+
+def _project_text(run: Run, folder: str) -> str:
+    """Return a project's last name, or its folder's if only a first commit identifies it."""
+    from boardprof.results.history.run import COMMIT
+
+    is_commit = re.fullmatch(COMMIT, run.project) is not None
+    return (folder or run.project[:8]) if is_commit else Path(run.place).name
 
 
 def _git_text(run: Run, *, whole: bool = False) -> str:

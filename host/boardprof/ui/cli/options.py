@@ -132,7 +132,7 @@ def complete_metrics(
     with contextlib.suppress(BoardprofError):
         boards = [name for each in chosen for name in each.split(",")]
         for spec in map(board_spec, boards) if boards else [default_board()]:
-            names += metric_names(spec)
+            names += metric_names(spec) or ()
     before, comma, start = incomplete.rpartition(",")
     fitting = [name for name in dict.fromkeys(names) if name.startswith(start)]
     return [CompletionItem(f"{before}{comma}{name}") for name in fitting]
@@ -317,6 +317,23 @@ agent_key_option = key_option(
     "File with the key of the agent at a TCP port. [default: the key in BOARDPROF_KEY]"
 )
 
+limit_options = together(
+    click.option(
+        "--takeover", is_flag=True, help="Take the board even if another host is using it."
+    ),
+    time_option(
+        "--timeout",
+        "Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
+        "10s; 30s of silence if the board has no guard]",
+    ),
+    time_option(
+        "--wall-timeout",
+        "Longest wall time of a call. [default: 30s on emulated boards, or more if "
+        "--timeout is above 10s; none on others]",
+    ),
+)
+"""Whether to wait for another host, and how long a call may take."""
+
 port_options = together(
     click.option(
         "--reset-pulse",
@@ -343,20 +360,8 @@ port_options = together(
         help="Override the kind of the board's clock. [default: from the board's file, or from "
         "the emulator at its port]",
     ),
-    click.option(
-        "--takeover", is_flag=True, help="Take the board even if another host is using it."
-    ),
     agent_key_option,
-    time_option(
-        "--timeout",
-        "Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
-        "10s; 30s of silence if the board has no guard]",
-    ),
-    time_option(
-        "--wall-timeout",
-        "Longest wall time of a call. [default: 30s on emulated boards, or more if "
-        "--timeout is above 10s; none on others]",
-    ),
+    limit_options,
 )
 """How to reach a board, and how long a call may take."""
 

@@ -20,7 +20,7 @@ from boardprof.base.progress import Show, shown_by
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from boardprof.jobs.run.execution import Listener
     from boardprof.results.comparison.comparison import Comparison
@@ -339,8 +339,7 @@ class Bar:
         self._clock = clock
         self._began_s: float | None = None
         self._bar: Progress | None = None
-        self._tasks: dict[bool, TaskID] = {}
-        self._what: dict[bool, str] = {}
+        self._what = ""
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
         """Draw the progress of ``what``."""
@@ -348,20 +347,26 @@ class Bar:
             self.erase()
             return
         now_s = self._clock()
-        self._began_s = now_s if self._began_s is None else self._began_s
+        if self._began_s is None:
+            self._began_s = now_s - (done if total is None else 0)
         if now_s - self._began_s < _SHORT_S:
             return
         bar = self._bar = self._bar or self._begun()
-        is_known = total is not None
-        bar.update(self._tasks[not is_known], visible=False)
-        task = self._tasks[is_known]
-        if what != self._what.get(is_known):
-            self._what[is_known] = what
+        (task,) = bar.task_ids
+        if total is None:  # a bar would only look like progress
+            bar.columns = self._columns[:1]
+            shown = f"{escaped(what)[: bar.console.width - len(f': {done} s') - 1]}: {done} s"
+            bar.update(task, description=shown, visible=True)
+            bar.refresh()
+            return
+        bar.columns = self._columns
+        if what != self._what:
+            self._what = what
             bar.reset(task)  # the speed of the last activity says nothing about this one
-        seconds, what = "" if is_known else f", {done} s", escaped(what)
-        room = bar.console.width - _BESIDE - 2 * len(str(total)) - len(seconds)
+        what = escaped(what)
+        room = bar.console.width - _BESIDE - 2 * len(str(total))
         shown = what if len(what) <= room else what[: max(0, room - 3)] + "..."
-        bar.update(task, description=shown + seconds, completed=done, total=total, visible=True)
+        bar.update(task, description=shown, completed=done, total=total, visible=True)
         bar.refresh()
 
     def get_ready(self) -> None:
@@ -374,7 +379,7 @@ class Bar:
         if self._bar is not None:
             self._bar.stop()
         self._bar = None
-        self._what = {}
+        self._what = ""
 
     def end(self) -> None:
         """Remove the bar: the work has ended."""
@@ -391,18 +396,16 @@ class Bar:
         )
 
         text = TextColumn("{task.description}", markup=False)
-        columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         # No drawing thread: it would disturb the measurements of an in-process board.
         bar = Progress(
-            *columns,
+            *self._columns,
             console=plain_console(),
             transient=True,
             auto_refresh=False,
             redirect_stdout=False,
         )
-        self._tasks = {
-            known: bar.add_task("", total=None, visible=False) for known in (True, False)
-        }
+        bar.add_task("", visible=False)
         bar.start()
         return bar
 

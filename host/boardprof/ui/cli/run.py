@@ -58,6 +58,7 @@ from boardprof.ui.cli.output import (
     echo_answer,
     echo_configuration,
     echo_data,
+    echo_error,
     echo_note,
     echo_page,
     echo_report,
@@ -292,7 +293,7 @@ def run(
         if options["comment"] and against.comparison is not None:
             failures += write_comment(against.comparison, options["comment"])
     for failure in failures:
-        echo(f"error: {request.place_of(failure)}{failure}", err=True)
+        echo_error(f"error: {request.place_of(failure)}{failure}")
     if outcome.interrupted:
         echo("interrupted", err=True)
         return INTERRUPTED
@@ -409,7 +410,7 @@ def _watch(request: _Request, against: Against, options: Mapping[str, Any]) -> i
         for text in over if options["table"] else ():
             echo(f"ABOVE ITS LIMIT: {text}")
         for error in wrong_limits:
-            echo(f"error: {error}", err=True)
+            echo_error(f"error: {error}")
 
     watch(lambda sources: _measured(request, against, options, sources), show, request.files)
     return 0
@@ -570,8 +571,9 @@ def _since(report: Report, request: _Request, options: Mapping[str, Any]) -> Com
     newest = None
     with contextlib.suppress(BoardprofError):  # keeping this run reports errors of the history
         for found in like_runs(report):
-            is_other = not (request.benchmarks or _is_of_same_file(found.run, request.target))
-            if found.run is None or is_other:
+            if found.run is None or not (
+                request.benchmarks or _is_of_same_file(found.run, request)
+            ):
                 continue
             with contextlib.suppress(ComparisonError):  # such as another compiler
                 compared = compare(found.report, report, before_name=found.label)
@@ -581,14 +583,18 @@ def _since(report: Report, request: _Request, options: Mapping[str, Any]) -> Com
     return newest
 
 
-def _is_of_same_file(run: Run | None, target: str) -> bool:
-    """Whether a run's command names a file like the target's, in whatever folder it was."""
+def _is_of_same_file(run: Run, request: _Request) -> bool:
+    """Whether a run measured the target's file; for runs of other machines, one of that name."""
+    from boardprof.jobs.run.plan import split_target
+    from boardprof.jobs.run.saving import files_in_project
+
+    if run.files and request.files:
+        return files_in_project(request.files[:1])[0] in run.files
+    target = request.target
     try:
-        words = shlex.split(run.command if run is not None else "")
+        words = shlex.split(run.command)
     except ValueError:  # its end is missing
         return False
-    from boardprof.jobs.run.plan import split_target
-
     path, _ = split_target(target)
     if not path:
         return target in words  # a function of the firmware

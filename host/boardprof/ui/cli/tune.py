@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.connection import Connection
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import BuildError, MissingToolError, UsageError
 from boardprof.ui.cli.exit_codes import NOTHING_FOUND
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
@@ -195,8 +195,8 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> int:
     from boardprof.jobs.tune.tuning import render_tuning, tuning_facts, tuning_page
     from boardprof.results.report.report_file import write_text
 
-    plan = _plan(target, values, options)
     space = _space(options["flags"], options["params"])
+    plan = _completed(_plan(target, values, options), space)
     subject = _subject(plan, options)
     # No bars: the live table has the terminal.
     with stdout_of_boards(shown=False), shown_by(lambda what, done, total: None):
@@ -254,6 +254,27 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
     return plan
 
 
+def _completed(plan: Plan, space: Space) -> Plan:
+    """Return a plan with what `run` would add to its build, and with the definition's names."""
+    from boardprof.jobs.run.function_choice import with_own_names
+    from boardprof.jobs.run.plan import boards_of
+    from boardprof.jobs.run.plan_build import compiled
+
+    [spec] = boards_of(plan)
+    code, first = plan.code, space.candidate(space.baseline).options(plan.code)
+    try:
+        found = compiled(spec, replace(plan, code=first))
+    except (BuildError, MissingToolError):  # the baseline tells of it, or only workers compile
+        return plan
+    added = [each for each in found.code.defines if each not in first.defines]
+    more = replace(code, defines=(*code.defines, *added), keep=found.code.keep)
+    more = replace(more, includes=found.code.includes, sources=found.code.sources)
+    plan, names = with_own_names(replace(plan, code=more), found.functions, found.read)
+    for text in filter(None, (*found.added, names)):
+        echo_note(text)
+    return plan
+
+
 def _space(flags: str | None, params: Sequence[str]) -> Space:
     """Return the alternatives of ``--flags`` and of each ``--param``."""
     from boardprof.jobs.tune.search import FLAGS, Space
@@ -299,7 +320,6 @@ def _constraints(texts: Sequence[str]) -> dict[str, float]:
 def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
     from boardprof.jobs.run.plan import boards_of
     from boardprof.jobs.tune.tuning import Subject
-    from boardprof.target.build.sources import with_static_of_header
 
     [spec] = boards_of(plan)
     assert plan.path is not None, "_plan has checked it"
@@ -307,8 +327,8 @@ def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
     limits: dict[str, Any] = {name: options[name] for name in names}
     limits["verbose"] = echo_command if options["verbose"] else None
     data = plan.read_data([spec.name])
-    code = with_static_of_header(spec, plan.path, plan.function, plan.code)
-    subject = Subject(spec, plan.path, plan.function, plan.values, data.arguments, code, limits)
+    path, code = plan.path, plan.code
+    subject = Subject(spec, path, plan.function, plan.values, data.arguments, code, limits)
     if options["fleet"] is None:
         return subject
     from boardprof.jobs.fleet.fleet import FleetRunner

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from boardprof.base.errors import BoardprofError, BuildError, UsageError
-from boardprof.ui.cli.output import echo, echo_note, echo_page
+from boardprof.ui.cli.output import echo_error, echo_note, echo_page
 
 if TYPE_CHECKING:
     from boardprof.jobs.run.execution import Outcome
@@ -63,7 +65,7 @@ def watch(
             show(report, _since(before, report))
             before = report
         for failure in failures:
-            echo(f"error: {failure}", err=True)
+            echo_error(f"error: {failure}")
         found = {*sources}
         if not sources or any(isinstance(each, BuildError) for each in failures):
             found |= known | _around(measured)  # the file with the mistake is among them
@@ -77,9 +79,15 @@ def watch(
             **{path: stamp for path, stamp in stamps.items() if path in found},
         }
         known = found
-        echo_note(f"watching {plural(len(known), 'file')}; Ctrl-C ends")
+        echo_note(f"watching {plural(len(known), 'file')}; {_how_to_end()}")
         changed = _next_change(stamps)
         echo_note(f"{changed.name} was saved")
+
+
+def _how_to_end() -> str:
+    # A shell without job control lets its background jobs ignore Ctrl-C.
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    return f"kill {os.getpid()} ends it" if is_ignored else "Ctrl-C ends"
 
 
 def _since(before: Report | None, report: Report) -> Comparison | None:

@@ -170,7 +170,7 @@ def _without_metric(
 
 
 def _unjudged_text(each: Unjudged) -> str:
-    return f"{each.what} could not be checked against {each.rule}: {each.why}"
+    return f"{each.what} could not be checked against {each.by}: {each.why}"
 
 
 def _untold(found: Comparison) -> Iterator[str]:

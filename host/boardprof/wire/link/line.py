@@ -38,7 +38,7 @@ from boardprof_protocol.frame import Frame, encode_frame
 OnProgress = Callable[[int, int], None]
 """Called with (done, total)."""
 
-_CANCEL_S = 1.0
+_CANCEL_S = 0.25
 """Seconds that an interrupted call has to end on the board."""
 
 _LAST_WORDS_S = 0.25
@@ -178,6 +178,7 @@ class Line:
         self.wall_s: float | None = None  # longest silence; None derives it from the other limit
         self.locate: Locate | None = None  # None where the image is not known
         self.is_closed = False
+        self.called: str | None = None  # the last function of the user's that was called
         self._board_s = transport.board_s if isinstance(transport, Clocked) else unknown_time
         self.console = Console(requests.decoder, on_console, transport.printed)
         self._threads = ThreadLock(transport.name)
@@ -201,6 +202,8 @@ class Line:
         before.
         """
         requests = self.requests
+        if kind == FrameKind.CALL and not name.startswith("bp."):  # not the agent's own
+            self.called = name
         encoded = requests.encode(kind, sequence, body)
         begin = self.clock()
         self.transport.write(encoded, silence_s)
@@ -455,7 +458,7 @@ class Line:
                 self.close()
                 return hang.error(name, self.limit_s, overdue.passed_s, wall_s)
         console = self.console.take_all(self.clock()) + self.console.unfollowed
-        return lost_board(emulator.name, name, self.limit_s, wall_s, console)
+        return lost_board(emulator.name, name, self.limit_s, wall_s, console, called=self.called)
 
     def _go_on(self) -> None:
         """Let an emulator go on for a moment, unless it has ended."""

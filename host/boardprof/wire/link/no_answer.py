@@ -28,6 +28,9 @@ _LOOKS = 30
 _CLOCK_LOOK_S = 0.5
 """Seconds between two reads of the board's clock. Most calls end before the first."""
 
+_TIMES = 3
+"""How often the clock must be over, since a loaded machine may bring data late."""
+
 _LATER_S = 2.0
 """Some boards end a call with the first tick of a coarse timer after the limit, 0.7 s at most; and
 what the agent does itself, around a call and between the rounds of a measurement, takes less."""
@@ -55,10 +58,10 @@ class Overdue:
         self.look_at_s = _NEVER if self._limit_s is None else now_s + _CLOCK_LOOK_S
         self.passed_s: float | None = None  # on the board's clock when last read
         self._begin_s: float | None = None
-        self._is_over = False
+        self._overs = 0
 
     def is_certain(self, now_s: float) -> bool:
-        """Tell whether the limit passed; checked twice, so that data in between was read, too."""
+        """Tell whether the limit has passed, each of the last times that the clock was read."""
         if now_s < self.look_at_s or self._limit_s is None:
             return False
         board_s = self._board_s()
@@ -69,8 +72,9 @@ class Overdue:
         if self._begin_s is None:
             self._begin_s = board_s
         self.passed_s = board_s - self._begin_s
-        was_over, self._is_over = self._is_over, self.passed_s > self._limit_s + _LATER_S
-        return was_over and self._is_over
+        is_over = self.passed_s > self._limit_s + _LATER_S
+        self._overs = self._overs + 1 if is_over else 0
+        return self._overs >= _TIMES
 
 
 @dataclass(frozen=True)
@@ -139,19 +143,35 @@ def find_hang(
 
 
 def lost_board(
-    port: str, name: str, limit_s: float | None, wall_s: float | None, console: str
+    port: str,
+    name: str,
+    limit_s: float | None,
+    wall_s: float | None,
+    console: str,
+    *,
+    called: str | None,
 ) -> BoardTimeoutError:
-    """Return the error for a board that does not even end a call that lasts too long."""
+    """Return the error for a board that does not even end a call that lasts too long.
+
+    ``called``: the last function that is not the agent's own; None if none was called yet.
+    """
+    limit = option("--wall-timeout")
     over = (
         f"{name} exceeded {limit_s:g} s of the board's clock"
         if wall_s is None
-        else f"{name} exceeded {wall_s:g} s of wall time ({option('--wall-timeout')})"
+        else f"{name} exceeded {wall_s:g} s of wall time ({limit})"
+    )
+    hint = (
+        f"give {limit} more seconds if this machine is busy; otherwise the emulator or the "
+        "firmware hangs"
+        if called is None
+        else f"check whether {called} writes beyond its arrays, overwrites the agent's "
+        "stack or data, or loops forever with interrupts disabled; then connect again"
     )
     return BoardTimeoutError(
         f"The board at {port} is lost: {over}, and the board neither answered nor stopped it.",
         console=console,
-        hint=f"check whether {name} writes beyond its arrays, overwrites the agent's stack or "
-        "data, or loops forever with interrupts disabled; then connect again",
+        hint=hint,
     )
 
 
@@ -253,7 +273,7 @@ def no_welcome(
         return LinkError(
             f"The board at {port} answers, but every frame sent to it in {silence_s:g} s arrived "
             f"damaged (it reported {naks}).",
-            hint="check the wire to the board's receiver, its ground, and the baud rate",
+            hint=f"check the wire to the board's receiver, its ground, and {_speed_of(port)}",
         )
     if echoes:
         return LinkError(
@@ -263,24 +283,28 @@ def no_welcome(
     text = heard.decode(errors="replace")
     strange = sum(not (char.isprintable() or char in "\t\n\r\x1b") for char in text)
     strange += text.count("\ufffd")  # printable, but it replaces bytes that are not text
-    if len(heard) >= _ENOUGH_BITS and strange and max(heard) < 0x80:
+    changed = _changed(heard) if len(heard) >= _ENOUGH_BITS and strange else None
+    if changed is not None:
         return LinkError(
             f"{port} sent {len(heard):,} bytes in {silence_s:g} s that are not text, but no frame, "
-            f"and bit 7 of each is 0: the line carries seven bits. They begin with {_hex(heard)}.",
-            hint="set eight data bits and no parity on each part of the line",
+            f"and {changed[0]}. They begin with {_hex(heard)}.",
+            hint=changed[1],
         )
     if len(heard) >= _LEAST and strange * 3 > len(text):
+        how = f"set the board's baud rate with {option('--baud')} (doctor --link tries several)"
+        if "://" in port:  # any rate is at its other end
+            how = f"check {_speed_of(port)}"
         count = f"{len(heard):,}" if len(heard) < KEPT_BYTES else f"at least {KEPT_BYTES:,}"
         return LinkError(
             f"{port} sent {count} bytes in {silence_s:g} s, but no frame and hardly any text: "
             f"{_hex(heard)}.",
-            hint=f"set the board's baud rate with {option('--baud')} (doctor --link tries "
-            "several), or check whether this port speaks another protocol",
+            hint=f"{how}, or check whether this port speaks another protocol",
         )
     hint = (
-        "check the port and the baud rate, check that no other host uses the board, or reset "
-        "it. If a host died during a call, the board may still be running it: a board with a guard "
-        f"ends it after that host's {option('--timeout')} ({DEFAULT_LIMIT_S:g} s by default)"
+        f"check the port and {_speed_of(port)}, check that no other host uses the board, or "
+        "reset it. If a host died during a call, the board may still be running it: a board with "
+        f"a guard ends it after that host's {option('--timeout')} ({DEFAULT_LIMIT_S:g} s by "
+        "default)"
     )
     if port.startswith("rtt://"):
         hint = (
@@ -293,6 +317,25 @@ def no_welcome(
         console=text + printed,
         hint=hint,
     )
+
+
+def _changed(heard: bytes) -> tuple[str, str] | None:
+    """Return what the line does to all bytes, and what to do; None if nothing is seen."""
+    eight = "set eight data bits and no parity on each part of the line"
+    if max(heard) < 0x80:
+        return "bit 7 of each is 0: the line carries seven bits", eight
+    if len(set(heard)) > _LEAST and len({byte.bit_count() % 2 for byte in heard}) == 1:
+        return "all have the same parity: bit 7 is a parity bit", eight
+    ends = heard.count(b"\n")
+    if ends >= _LEAST and heard.count(b"\r\n") == ends:
+        return "0d comes before each 0a: the line inserts it", "turn that off (stty -onlcr)"
+    return None
+
+
+def _speed_of(port: str) -> str:
+    """Return what may be wrong with the bytes of a port, for hints."""
+    is_rtt = port.startswith("rtt://")
+    return "that only the agent writes to this RTT channel" if is_rtt else "the baud rate"
 
 
 _NO_FLOW = "turn off software flow control (XON/XOFF; stty -ixon -ixoff)"

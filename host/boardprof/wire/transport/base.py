@@ -96,6 +96,7 @@ class DescriptorTransport:
         printed: Callable[[], str] = str,
         board_s: Callable[[], float | None] = unknown_time,
         commands: Sequence[Sequence[str]] = (),
+        cpu: str = "",
     ) -> None:
         """Wrap an open descriptor.
 
@@ -110,6 +111,7 @@ class DescriptorTransport:
             printed: see `Transport.printed`.
             board_s: see `Clocked.board_s`.
             commands: command lines of programs that are known to be at the other end.
+            cpu: of the machine at the other end, as `cpu_name` has it; "" if not known.
         """
         self.name = name
         self.byte_time_s = byte_time_s
@@ -128,6 +130,7 @@ class DescriptorTransport:
         self.printed = printed
         self.board_s = board_s
         self.commands = commands
+        self.cpu = cpu
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """Send all of ``data``; see `Transport.write`."""

@@ -34,6 +34,7 @@ ANNOUNCEMENT = "listening on "
 _LAST_PC = r"(?m)\bended at pc 0x([0-9a-f]+)$"
 _POLL_S = 0.005
 _TERMINATE_S = 2.0
+_ENDING_S = 5.0
 _KILL_S = 30.0
 _START_S = 60.0
 _BYTE_S = 0.001
@@ -183,9 +184,9 @@ class ChildProcess:
         """Return what the child printed, and how it ended, as lines for an error message."""
         lines = self.output().strip().splitlines()
         printed = "\n".join(line for line in lines if not line.startswith(ANNOUNCEMENT))
-        # The line may break a moment before the process is reaped.
+        # The line may break before the process has ended: a moment, or seconds on a loaded machine.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.2)
+            self._process.wait(_ENDING_S)
         ended = "" if self.running else f"{self.name} ended {_how(self._process.returncode)}."
         return "\n".join(part for part in (ended, printed) if part)
 

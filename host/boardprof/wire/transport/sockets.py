@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines over sockets: TCP, and an agent in this process."""
+"""Lines over sockets: TCP, the RTT server of a debug probe, and an agent in this process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ from typing import Any
 
 from boardprof.base.connection import BRACKETS, FORMS, host_and_port
 from boardprof.base.errors import BoardError, UsageError
+from boardprof.base.files import check_runnable
 from boardprof.wire.transport.base import DescriptorTransport, Transport
 from boardprof.wire.transport.keyed import seal, without_key
 
 SCHEME = "socket://"
 """The prefix that distinguishes a TCP port from a device path."""
+
+RTT_SCHEME = "rtt://"
+"""The prefix of a port that is an RTT server, such as OpenOCD's."""
+
+_RTT_SERVERS = "in OpenOCD: rtt server start PORT 0; J-Link's has port 19021"
 
 
 def parse_socket_url(port: str) -> tuple[str, int]:
@@ -81,7 +87,20 @@ def connect_tcp(port: str, timeout_s: float, key: bytes | None = None) -> Transp
 ENTRY_POINT = "bp_native_serve"
 """``int bp_native_serve(int fd)``: serve until the other end closes."""
 
-_JOIN_S = 0.5
+_JOIN_S = 0.1
+
+
+def connect_rtt(port: str, timeout_s: float) -> DescriptorTransport:
+    """Connect to ``rtt://HOST:PORT`` within ``timeout_s``.
+
+    Servers pass bytes as they are, and some greet first. They also accept hosts when they have no
+    control block yet: then nothing answers.
+    """
+    place = port.removeprefix(RTT_SCHEME)
+    if host_and_port(place) is None:
+        raise UsageError(f"{port!r} is not a port.", hint="rtt://HOST:PORT of an RTT server")
+    hint = f"start the RTT server ({_RTT_SERVERS}), or check host and port"
+    return stream_of(connect_socket(SCHEME + place, timeout_s, port, hint), port)
 
 
 def connect_library(library: Path) -> DescriptorTransport:
@@ -96,6 +115,7 @@ def connect_library(library: Path) -> DescriptorTransport:
             loaded = ctypes.CDLL(str(copy))
             serve = loaded[ENTRY_POINT]
         except (OSError, AttributeError) as error:
+            check_runnable(copy, "TMPDIR")
             raise BoardError(
                 f"{library.name} cannot be loaded as a board: {error}",
                 hint="build it again for this machine",

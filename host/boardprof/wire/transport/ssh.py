@@ -18,17 +18,28 @@ from typing import IO
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from boardprof.base.errors import BoardError, MissingToolError, UsageError
+from boardprof.base.processes import cpu_in
 from boardprof.wire.transport.base import DescriptorTransport
 
 _FORM = (
     "ssh://USER@HOST starts the image there; ssh://USER@HOST/PATH-OF-AGENT runs an agent that is "
     "there, and /~/ begins a path in the home folder; ?run=PROGRAM starts it by another program"
 )
+_HINT = (
+    "try ssh alone with this host: it must know the host and log in with a key, as ssh-copy-id "
+    "sets up; without ?run, a program at the port's path must know --stdio"
+)
+_HINT_COPY = (
+    "the folder for temporary files there (TMPDIR, or /tmp) needs {size:.1f} MB and must not be "
+    "mounted with noexec; ssh://USER@HOST/PATH-OF-AGENT runs an agent that you have copied yourself"
+)
 _MACHINE = b"boardprof-machine "
 _LISTENS = b"listening on standard input"
 _MOST_BEFORE = 1 << 16
 _END_S = 3.0
+_LOGIN_S = 30.0  # a small machine takes seconds, and longer if it looks up the host's name
 _CHUNK = 1 << 16
+_CPUINFO = 4000  # bytes, enough for all cores of a small machine
 
 _MACHINES = {
     40: ("armv6l", "armv7l", "armv8l", "aarch64"),
@@ -41,7 +52,7 @@ _MACHINES = {
 # The file is removed before it runs: whatever ends the connection later, nothing is left. The host
 # waits for the agent's first line, so head may read ahead.
 _START = """\
-echo "boardprof-machine $(uname -m)"
+echo "boardprof-machine $(uname -m) $(head -c {cpuinfo} /proc/cpuinfo 2>/dev/null | tr '\\n' '|')"
 umask 077
 folder=$(mktemp -d "${{TMPDIR:-/tmp}}/boardprof.XXXXXXXX") || exit
 trap 'rm -rf "$folder"' EXIT
@@ -72,7 +83,8 @@ class SshAgent:
         run = "".join(f"{shlex.quote(word)} " for word in self.run)
         script = f"exec {run}{shlex.quote(self.program)} --stdio"
         if not self.program:
-            script = f"exec sh -c {shlex.quote(_START.format(size=size, run=run))}"
+            start = _START.format(size=size, run=run, cpuinfo=_CPUINFO)
+            script = f"exec sh -c {shlex.quote(start)}"
         return ["ssh", *options, "--", self.host, script]
 
 
@@ -131,7 +143,7 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
         theirs.close()
 
     def said() -> str:
-        return _text_of(errors)[-_MOST_BEFORE:].strip()
+        return _text_of(errors)[-_MOST_BEFORE:].replace("\r\n", "\n").strip()
 
     def close() -> None:
         ours.close()
@@ -145,7 +157,7 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
         errors.close()
 
     try:
-        start = _Start(ours, port, timeout_s, said)
+        start = _Start(ours, port, max(timeout_s, _LOGIN_S), said)
         commands: tuple[Sequence[str], ...] = (agent.run,) if agent.run else ()
         if content:
             commands += start.send(content)
@@ -161,6 +173,7 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
         has_ended=lambda: child.poll() is not None,
         printed=lambda: _text_of(errors),
         commands=commands,
+        cpu=start.cpu,
     )
 
 
@@ -174,13 +187,25 @@ class _Start:
         self._port = port
         self._timeout_s = timeout_s
         self._said = said
+        self._late = "no agent has started"
         self._other = ""  # another machine than that of the image
+        self._hint = _HINT
+        self.cpu = ""  # if it runs the image itself
 
     def send(self, content: bytes) -> tuple[Sequence[str], ...]:
         """Send the image; return the command line of the emulator that must run it, if any."""
-        machine = self.line_after(_MACHINE).decode(errors="replace").strip()
+        self._late = "ssh has not logged in"
+        told = self.line_after(_MACHINE).decode(errors="replace").strip()
+        machine, _, cores = told.partition(" ")
+        self._late = "the copied agent has not started"
         fits = _MACHINES.get(int.from_bytes(content[18:20], "little"), (machine,))
-        self._other = "" if machine in fits else f" It is {machine}, the image for {fits[0]}."
+        self._hint = _HINT_COPY.format(size=len(content) / 1e6)
+        if machine not in fits:
+            self._other = f" It is {machine}, the image for {fits[0]}."
+            self._hint = "take a board for that machine: boardprof boards lists them"
+        else:  # the last core may not be whole
+            blocks = cores.split("||")
+            self.cpu = cpu_in("\n\n".join(blocks[:-1] or blocks).replace("|", "\n"), machine)
         self._line.settimeout(self._timeout_s)
         try:
             for at in range(0, len(content), _CHUNK):
@@ -197,7 +222,7 @@ class _Start:
         while mark not in seen or not seen.endswith(b"\n"):
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                raise self._error(f"no agent has started within {self._timeout_s:g} s")
+                raise self._error(f"{self._late} within {self._timeout_s:g} s")
             self._line.settimeout(left_s)
             try:
                 byte = self._line.recv(1)  # what follows belongs to the session
@@ -214,8 +239,7 @@ class _Start:
     def _error(self, why: str) -> BoardError:
         return BoardError(
             f"No board at {self._port}: {(self._said() or why).rstrip('.')}.{self._other}",
-            hint="try ssh alone with this host: it must know the host and log in with a key, as "
-            "ssh-copy-id sets up; without ?run, a program at the port's path must know --stdio",
+            hint=self._hint,
         )
 
 
