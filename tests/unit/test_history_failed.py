@@ -75,7 +75,7 @@ def test_where_there_is_only_a_failed_run_the_error_names_it(
     )
     with pytest.raises(UnknownNameError) as numbered:
         history.run("#12345678")
-    assert numbered.value.hint == "boardprof history"
+    assert numbered.value.hint == "boardprof history; the newest run is #1"
 
 
 def test_a_commit_that_was_only_run_with_changes_names_that_run(history: History) -> None:

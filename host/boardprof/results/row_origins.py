@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -73,6 +74,7 @@ class Origin:
     is_emulated: bool | None = None  # it is an emulator or a simulator; None if not known
     clock_kind: str = ""  # ``measured``, ``declared`` or ``simulated``; "" if not known
     rates: Mapping[str, int] = field(default_factory=dict)  # of each counter that is a clock, in Hz
+    steps: Mapping[str, float] = field(default_factory=dict)  # of clocks that skip ticks
     cold: Mapping[str, int | float] = field(default_factory=dict)  # of the first call, by column
     overheads: Mapping[str, Overhead] = field(default_factory=dict)  # by counter
     # calls before each sample; if the same in two runs, n-th samples are of the same calls
@@ -91,16 +93,17 @@ class Origin:
     def grain(self, column: str) -> float:
         """Return one step of a column's clock in its unit; 0 for cycles and what is not a clock."""
         clock = self.clock(column)
+        step = self.steps.get(clock, 1.0)
         if clock != column:
-            return self._step_us(clock)
-        return float(clock in self.rates and clock != _CPU_CLOCK)
+            return step * self._tick_us(clock)
+        return step * float(clock in self.rates and clock != _CPU_CLOCK)
 
     def overhead(self, column: str) -> Overhead:
         """Return the overhead of a window in a column of time; zero for others and on emulators."""
         clock = self.clock(column)
         if self.is_emulated or clock not in {*self.rates, _CPU_CLOCK}:
             return NOTHING
-        step = 1.0 if clock == column else self._step_us(clock)
+        step = 1.0 if clock == column else self._tick_us(clock)
         return self.overheads.get(clock, NOTHING) * step
 
     def hz(self, column: str) -> int | None:
@@ -111,7 +114,7 @@ class Origin:
         """Return the counter that a column is read from."""
         return clock_of_column(column, self.rates)
 
-    def _step_us(self, clock: str) -> float:
+    def _tick_us(self, clock: str) -> float:
         hz = self.rates.get(clock, 0)
         return 1e6 / hz if hz and clock != _CPU_CLOCK else 0.0
 
@@ -133,6 +136,7 @@ class RowOrigins:
         self._measurements: dict[tuple[str, str], list[MeasurementRecord]] = {}
         for each in record.measurements:
             self._measurements.setdefault((each.name, each.arguments), []).append(each)
+        self._steps: dict[str, dict[str, float]] = {}  # of each board's clocks
 
     def origin(self, key: GroupKey) -> Origin:
         """Return where the rows of a group come from."""
@@ -155,6 +159,7 @@ class RowOrigins:
             is_emulated=device.is_emulator,
             clock_kind=device.clock_kind,
             rates=rates,
+            steps=self._steps_on(board, device, rates),
             cold=dict(_cold(measurement)) if board == key.device else {},
             overheads=dict(_overheads(measurement)),
             course=_course(measurement),
@@ -163,6 +168,65 @@ class RowOrigins:
             inputs=_inputs(chosen),
             doubts=tuple(f.text for each in chosen for f in each.findings if f.spoils),
         )
+
+    def _steps_on(self, board: str, device: Device, clocks: Iterable[str]) -> dict[str, float]:
+        """Return the steps of those clocks of a board that advance by several ticks at once."""
+        if board not in self._steps:
+            found: dict[str, float] = {}
+            if device.clock_kind == "measured":
+                passes = [
+                    each.passes[0]
+                    for several in self._measurements.values()
+                    for each in several
+                    if each.device == board
+                ][:_MOST_WINDOWS]
+                windows = [
+                    window.raw
+                    for each in passes
+                    for kind in (each.calibration_samples, each.samples)
+                    for window in kind[:_MOST_WINDOWS]
+                ]
+                for clock in clocks:
+                    step = observed_step(raw[clock] for raw in windows if clock in raw)
+                    found |= {clock: step} if step > 1 else {}
+            self._steps[board] = found
+        return self._steps[board]
+
+
+_MOST_WINDOWS: Final = 100
+"""Of each measurement whose windows tell the step of a clock."""
+
+_MOST_STEPS: Final = 300
+"""In a longer window, the error of the step adds up to more than a tick."""
+
+_BY_CHANCE: Final = 0.001
+
+
+def observed_step(windows: Iterable[int]) -> float:
+    """Return by how many ticks a clock advances at once, by what it counted; 1.0 if unknown.
+
+    Linux tells times in nanoseconds, but the hardware's counter may advance every 10 or 18.5 of
+    them. Then all differences are multiples of that, rounded up or down.
+    """
+    middles: list[float] = []
+    low = last = -9.0
+    for each in sorted({*windows} - {0}):
+        if each - last > 2:
+            middles.append(each)
+            low = each
+        else:
+            middles[-1] = (low + each) / 2
+        last = each
+    gaps = [after - before for before, after in itertools.pairwise(middles)]
+    step: float = min(gaps, default=1.0)
+    if step < 4:
+        return 1.0
+    near = [each for each in middles if each <= _MOST_STEPS * step]
+    for middle in near:
+        step = middle / max(1, round(middle / step))
+    if any(abs(middle - step * round(middle / step)) > 1 for middle in near):
+        return 1.0
+    return step if (3 / step) ** len(near) < _BY_CHANCE else 1.0
 
 
 def _rates(device: Device, measurement: MeasurementRecord) -> Iterator[tuple[str, int]]:

@@ -33,10 +33,13 @@ class Relative(NamedTuple):
     ratio: float
     spread: float  # of the ratio, by those of both medians; 0.0 if both are exact
     is_best: bool
+    is_too_short: bool = False  # to be timed alone: the ratio means nothing
 
     @property
     def text(self) -> str:
         """Such as ``0.420 ± 0.030 best``."""
+        if self.is_too_short:
+            return "too short"
         decimals = max(2, _decimals(self.ratio, float(f"{self.spread:.2g}")) or 0)
         spread = f" ± {self.spread:.{decimals}f}" if self.spread else ""
         return f"{self.ratio:.{decimals}f}{spread}{' best' if self.is_best else ''}"
@@ -54,18 +57,25 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
         ratio = each.summary.median / first
         # Relative errors of independent values add up in quadrature.
         spread = 0.0 if each is settings[0] else float(ratio) * math.hypot(share, shares[0])
-        found.append(Relative(ratio, spread, "worse" in verdicts and verdict in _AS_GOOD))
+        is_best = "worse" in verdicts and verdict in _AS_GOOD
+        found.append(Relative(ratio, spread, is_best, _doubt(each) == _TOO_SHORT))
     return found
 
 
 _AS_GOOD: Final = ("same", "noise", "within overhead", "too few samples")
 
 
-def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
-    """Return the indices of the settings of each function on each board, in order."""
+def settings_of(
+    keys: Iterable[GroupKey], *, compares_functions: bool = False
+) -> dict[GroupKey, list[int]]:
+    """Return the indices of the settings of each function on each board, in order.
+
+    With ``compares_functions``, a function is one of the settings, too.
+    """
     found: dict[GroupKey, list[int]] = {}
     for place, key in enumerate(keys):
-        found.setdefault(replace(key, flags=""), []).append(place)
+        of = replace(key, flags="", name="", hash="") if compares_functions else key
+        found.setdefault(replace(of, flags=""), []).append(place)
     return found
 
 
@@ -241,8 +251,12 @@ def answer_page(
     *,
     name: str = "",
     shows_others: bool = False,
+    compares_functions: bool = False,
 ) -> Page:
-    """Return the answer of a Report, the run ``name``; empty if no sample has a call's cost."""
+    """Return the answer of a Report, the run ``name``; empty if no sample has a call's cost.
+
+    With ``compares_functions``, it says which function is best, as for settings of a sweep.
+    """
     changes = {} if since is None else {row.place: row for row in since.rows}
     outputs = {place_in(each, "") for each in since.outputs} if since is not None else set()
     rows = [
@@ -256,10 +270,13 @@ def answer_page(
     if not rows:
         return []
     before = "" if since is None else since.before_name
-    answer = _line(rows[0], before) if len(rows) == 1 else _table(rows, before)
+    settings = [
+        *settings_of((row.key for row in rows), compares_functions=compares_functions).values()
+    ]
+    answer = _line(rows[0], before) if len(rows) == 1 else _table(rows, before, settings)
     return [
         answer,
-        *_alike(rows),
+        *_alike(rows, settings),
         *(
             f"OUTPUT CHANGED since {before}: {line}."
             for line in ([] if since is None else output_lines(since))
@@ -275,8 +292,8 @@ def answer_table(report: Report) -> tuple[Table, str] | None:
     rows = _rows(report, False)
     if not rows:
         return None
-    swept = settings_of(row.key for row in rows)
-    table = _table(rows, "") if len(swept) == len(rows) else _sweep(rows, list(swept.values()))
+    swept = list(settings_of(row.key for row in rows).values())
+    table = _table(rows, "", swept) if len(swept) == len(rows) else _sweep(rows, swept)
     return table, _origin(report, rows, "", "below")
 
 
@@ -328,8 +345,11 @@ def _doubt(group: GroupSummary) -> str:
 # -- several ----------------------------------------------------------------------------------
 
 
-def _table(rows: Sequence[_Row], before: str) -> Table:
-    """Return a table with a row for each; values that all rows share have no column."""
+def _table(rows: Sequence[_Row], before: str, settings: Sequence[Sequence[int]]) -> Table:
+    """Return a table with a row for each; values that all rows share have no column.
+
+    ``settings``: the indices of rows that are settings of the same, see `settings_of`.
+    """
     keys = [
         _texts("Name", [row.key.title for row in rows]),
         *_if_differ("Arguments", [row.key.shapes for row in rows]),
@@ -352,7 +372,7 @@ def _table(rows: Sequence[_Row], before: str) -> Table:
         Column("Cold", [row.cold for row in rows]),
         *values[last + 1 :],
         Column("Stack", [row.stack for row in rows]),
-        _relative(rows),
+        _relative(rows, settings),
         _since(rows, before),
     ]
     filled = [column for column in columns if any(column.cells)]
@@ -369,7 +389,7 @@ def _sweep(rows: Sequence[_Row], swept: Sequence[Sequence[int]]) -> Table:
         *_if_differ("Board", [row.key.device for row in firsts]),
         _texts("Metric", [row.header(row.judged.metric) for row in firsts]),
     ]
-    relative = _relative(rows)
+    relative = _relative(rows, swept)
     columns = []
     for flags in dict.fromkeys(row.key.flags for row in rows):
         places = [next((i for i in each if rows[i].key.flags == flags), None) for each in swept]
@@ -401,13 +421,13 @@ def _if_differ(header: str, cells: Sequence[str]) -> list[Column]:
     return [_texts(header, cells)] if len(set(cells)) > 1 else []
 
 
-def _relative(rows: Sequence[_Row]) -> Column:
+def _relative(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> Column:
     """Return each setting's multiple of its function's and board's first; empty for one setting."""
     cells, tones = [""] * len(rows), [""] * len(rows)
-    for numbers in settings_of(row.key for row in rows).values():
+    for numbers in settings:
         found = relatives([rows[i].judged for i in numbers])
         for number, each in zip(numbers, found or (), strict=False):
-            cells[number], tones[number] = each.text, "good" if each.is_best else ""
+            cells[number], tones[number] = each.text, "good" if each.text.endswith("best") else ""
     return Column("Relative", cells, tones=tones)
 
 
@@ -416,16 +436,23 @@ def _since(rows: Sequence[_Row], before: str) -> Column:
     return Column(f"Since {before}", [row.changed for row in rows], tones=tones)
 
 
-def _alike(rows: Sequence[_Row]) -> list[str]:
-    """Say which settings of a function are all best, or that none is."""
+def _alike(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> list[str]:
+    """Say which settings are all best, or that none is."""
     lines = []
-    for key, numbers in settings_of(row.key for row in rows).items():
+    for numbers in settings:
         found = relatives([rows[i].judged for i in numbers]) or []
         best = [i for i, each in zip(numbers, found, strict=False) if each.is_best]
         alike = best or (numbers if found else [])
         if len(alike) > 1 and not all(rows[i].judged.summary.is_exact for i in alike):
-            *names, last = (rows[i].key.flags or "no flags" for i in alike)
-            lines.append(f"{key.title}: {', '.join(names)} and {last} cannot be told apart.")
+            keys = [rows[i].key for i in alike]
+            if len({key.title for key in keys}) > 1:
+                names = [" ".join(filter(None, (key.title, key.flags))) for key in keys]
+                shapes = f" with {keys[0].shapes}" if len(settings) > 1 else ""
+                where = f"On {keys[0].device}{shapes}: " if len(settings) > 1 else ""
+            else:
+                names = [key.flags or "no flags" for key in keys]
+                where = f"{keys[0].title}: "
+            lines.append(f"{where}{', '.join(names[:-1])} and {names[-1]} cannot be told apart.")
     return lines
 
 

@@ -18,6 +18,7 @@ from boardprof.base.errors import (
     DeviceError,
     DeviceResetError,
     RpcError,
+    UnknownNameError,
     UsageError,
     WrongOutputError,
 )
@@ -100,6 +101,7 @@ def results(
                 listener.on_connected()
             if left is None:
                 left = []
+                told: set[str] = set()
                 for plan in chosen:
                     try:
                         names = chosen_functions(board, plan, firmware, listener.on_note)
@@ -107,7 +109,13 @@ def results(
                     except (UsageError, BuildError) as error:
                         if len(chosen) == 1:
                             raise
-                        yield _of_benchmark(plan, error)
+                        is_of_each = isinstance(error, UnknownNameError)
+                        if plan.case and (is_of_each or plan.function in error.message):
+                            if error.message not in told:  # the same for each value of a list
+                                yield error
+                            told.add(error.message)
+                        else:
+                            yield _of_benchmark(plan, error)
                 total = len(left)
             is_over = False
             while left and not is_over:
@@ -154,8 +162,8 @@ def _say_kept(error: BoardprofError) -> None:
 
 
 def _of_benchmark(plan: Plan, error: BoardprofError) -> BoardprofError:
-    """Return an error with the benchmark's name before its message."""
-    name = plan.benchmark
+    """Return an error with the benchmark's name, or what the case is, before its message."""
+    name = plan.benchmark or plan.case
     known = [f"{name}: ", *([] if isinstance(error, UsageError) else [f"{name} "])]
     if name and not error.message.startswith(tuple(known)):
         error.message = f"{name}: {error.message}"
@@ -489,14 +497,22 @@ def _take(
             for result in found:
                 if isinstance(result, Measurement):
                     measurements.append(result)
-                else:
+                elif not _is_told(result, board, flags, failures):
                     now.append(result)
     except BoardprofError as error:
-        told = next((each for each in failures if str(each.error) == str(error)), None)
-        # Report a mistake in the plan once, and errors that do not depend on a setting.
-        if told is None or (flags is not None and not isinstance(error, UsageError)):
+        if not _is_told(error, board, flags, failures):
             now.append(error)
-        else:
-            told.boards.append(board)
     finally:
         failures += [_Failure(each, [board], flags) for each in now]
+
+
+def _is_told(
+    error: BoardprofError, board: str, flags: str | None, failures: Sequence[_Failure]
+) -> bool:
+    """Tell whether an error occurred before; a mistake in the plan does not depend on a setting."""
+    told = next((each for each in failures if str(each.error) == str(error)), None)
+    if told is None or (flags is not None and not isinstance(error, UsageError)):
+        return False
+    if board not in told.boards:
+        told.boards.append(board)
+    return True

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -120,6 +121,7 @@ class Plan:
     data: PlanData = field(default_factory=PlanData)
     wanted: WantedMetrics | None = None
     benchmark: str = ""  # its name, if the plan is one of the project's benchmarks
+    case: str = ""  # what tells it from the other plans of its command, see `cases_of`
 
     @property
     def label(self) -> str:
@@ -172,6 +174,7 @@ class Plan:
         return [
             *([board] if len(set(self.boards)) > 1 else []),
             *([self.benchmark] if self.benchmark else []),
+            *([self.case] if self.case else []),
             *([self.code.cflags.replace(os.sep, "_")] if self.sweep is not None else []),
             *([function] if self.function == ALL else []),
         ]
@@ -180,7 +183,7 @@ class Plan:
 def _argument_hint(text: str) -> str:
     path, function = split_target(text)
     if path and function and "=" not in text:
-        return "one target a run; for all functions of a file or folder, PATH:all"
+        return "one file a run, with a list of its functions: PATH:NAME,NAME; or PATH:all"
     return "NAME=VALUE, e.g. n=256"
 
 
@@ -263,6 +266,52 @@ def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
         raise UsageError(
             "--flash needs a port: a flashed board is measured through it.", hint="-p PORT"
         )
+
+
+_COMMA = re.compile(r",(?![^<(]*[>)])")
+"""A comma that is not between brackets, as those in a C++ name are."""
+
+
+def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
+    """Return a plan for each function of a target such as ``dsp.c:fir,iir`` and each list's value.
+
+    Args:
+        plan: the plan of the command.
+        lists: pairs of an argument and its values, which commas separate. In other arguments,
+            ``{NAME}`` stands for the value.
+    """
+    path, function = split_target(plan.target)
+    functions = [name.strip() for name in _COMMA.split(function)]
+    if not all(functions) and len(functions) > 1:
+        raise UsageError(f"{plan.target!r} has an empty name.", hint=f"{path}:NAME,NAME")
+    for each in (*functions, *(name for name, _ in lists)):
+        if [*functions, *(name for name, _ in lists)].count(each) > 1:
+            raise UsageError(f"{each} is given twice.", hint="name each once")
+    values = plan.values
+    for name, _ in lists:
+        if not any(text.startswith(f"{name}=") for text in plan.values):
+            values = (*values, f"{name}={{{name}}}")
+    cases = []
+    for function in functions:
+        for chosen in itertools.product(*(_listed(*each) for each in lists)):
+            texts = [f"{name}={value}" for (name, _), value in zip(lists, chosen, strict=True)]
+            own = values
+            for (name, _), value in zip(lists, chosen, strict=True):
+                own = tuple(text.replace(f"{{{name}}}", value) for text in own)
+            case = ", ".join([*([function] if len(functions) > 1 else []), *texts])
+            target = f"{path}:{function}" if path else function
+            cases.append(replace(plan, target=target, values=own, case=case))
+    return cases
+
+
+def _listed(name: str, values: str) -> list[str]:
+    """Return the values of a list."""
+    listed = [each.strip() for each in values.split(",")]
+    if not all(listed):
+        raise UsageError(f"A value of {name} is empty: {values!r}.", hint=f"-L {name} 16,64,256")
+    if len(set(listed)) < len(listed):
+        raise UsageError(f"A value of {name} is given twice: {values!r}.", hint="give each once")
+    return listed
 
 
 def with_each_setting(plan: Plan) -> list[Plan]:

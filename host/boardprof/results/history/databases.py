@@ -391,6 +391,8 @@ class WordLookup:
         """Return the error for a reference without a run; it suggests what exists instead."""
         kind, hint, reference = "run", "boardprof history", self.reference
         word = reference.word
+        if newest := next(own_runs(self.table, self.project), None):
+            hint += f"; the newest run is #{newest.id}"
         if not reference.must_be_number:
             if count := sum(1 for _ in own_runs(self.table, self.project, Choice(name=word))):
                 oldest = f"{word}~{count - 1}" if count > 1 else word

@@ -165,8 +165,8 @@ def _slow_first(group: GroupSummary) -> _Doubts:
     if _first_is_slow(group) and (apart is None or 0 not in apart.indices):
         first, rest = float(group.values[0]), statistics.median(map(float, group.values[1:]))
         yield (
-            f"the first sample, {first:,.4g}, is far above the others, {rest:,.4g}: the warm-up "
-            "was too short.",
+            f"the first sample, {_figure(first)}, is far above the others, {_figure(rest)}: the "
+            "warm-up was too short.",
             "Warm up longer with --warmup.",
         )
 
@@ -194,8 +194,8 @@ def _drift(group: GroupSummary) -> _Doubts:
     if p < _DRIFT_P and _matters(group, end - begin):
         way = "rise" if end > begin else "fall"
         yield (
-            f"the samples {way} over the run, from {begin:,.4g} to {end:,.4g}: the board did not "
-            "stay in one state.",
+            f"the samples {way} over the run, from {_figure(begin)} to {_figure(end)}: the board "
+            "did not stay in one state.",
             "Warm up longer with --warmup. Check whether the data grows or the clock is throttled.",
         )
 
@@ -214,8 +214,8 @@ def _bimodal(group: GroupSummary) -> _Doubts:
     if (modes := modes_of(group)) is not None:
         low, high = modes
         yield (
-            f"the samples fall into two groups, {low.n} near {low.middle:,.4g} and {high.n} near "
-            f"{high.middle:,.4g}: their median says little.",
+            f"the samples fall into two groups, {low.n} near {_figure(low.middle)} and {high.n} "
+            f"near {_figure(high.middle)}: their median says little.",
             "Look for what alternates: an interrupt (try --mask-interrupts), a cache or flash "
             "line, data that differs from call to call.",
         )
@@ -229,9 +229,9 @@ def _stand_apart(group: GroupSummary) -> _Doubts:
     if abs(difference) == 1:
         unit = unit.removesuffix("s") if unit != "us" else unit
     yield (
-        f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {abs(difference):,.4g} "
+        f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {_figure(abs(difference))} "
         f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, which take "
-        f"{apart.most:,.4g}{'.' if _shares_its_cpu(group) else ': interrupts?'}",
+        f"{_figure(apart.most)}{'.' if _shares_its_cpu(group) else ': interrupts?'}",
         _HINT_IF_BUSY
         if _shares_its_cpu(group)
         else "Try --mask-interrupts if the board can mask them. docs/interrupts.md lists other "
@@ -315,20 +315,22 @@ def _is_large(cv: float | None) -> TypeGuard[float]:
 
 def _outlying(group: GroupSummary) -> _Doubts:
     far = far_from_the_others(group.values, _STANDS_OUT)
-    found = [i for i in far if i > 0 or not _first_is_slow(group)]
     median = group.summary.median
+    found = [
+        i
+        for i in far
+        if (i > 0 or not _first_is_slow(group)) and _matters(group, float(group.values[i]) - median)
+    ]
     if group.summary.n < _LEAST_FOR_SHAPE or not found:
         return
     if any(_bimodal(group)) or _apart(group) is not None:
         return  # of two groups, the smaller one is not an outlier
-    if not any(_matters(group, float(group.values[i]) - median) for i in found):
-        return
-    shown = ", ".join(f"#{i}: {float(group.values[i]):,.4g}" for i in found[:5])
+    shown = ", ".join(f"#{i}: {_figure(float(group.values[i]))}" for i in found[:5])
     more = ", ..." if len(found) > 5 else ""
     yield (
         f"{len(found)} of {group.summary.n} samples "
         f"{'is an outlier' if len(found) == 1 else 'are outliers'} ({shown}{more}; the median is "
-        f"{median:,.4g}).",
+        f"{_figure(median)}).",
         _HINT_IF_BUSY
         if _shares_its_cpu(group)
         else "Compare medians, not means. Interrupts may have disturbed the samples: try "
@@ -376,6 +378,11 @@ def _matters(group: GroupSummary, difference: float) -> bool:
     """Tell whether a difference is more than the clock's steps, and large enough to matter."""
     size = abs(difference)
     return size > 2 * group.grain and size > _RELEVANT * abs(group.summary.median)
+
+
+def _figure(value: int | float) -> str:
+    """Return a number with four digits, or with all that are before its point."""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
 
 
 def _median(values: Sequence[int | float]) -> float:

@@ -324,7 +324,7 @@ limit_options = together(
     time_option(
         "--timeout",
         "Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
-        "10s; 30s of silence if the board has no guard]",
+        "10s; where the board cannot end a call, 30s without an answer]",
     ),
     time_option(
         "--wall-timeout",

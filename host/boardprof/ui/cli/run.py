@@ -88,8 +88,8 @@ if TYPE_CHECKING:
 
 _SECTIONS = {
     "Most used": "board_names port metrics repeat optimize sweep table",
-    "What to measure": "tags watch metrics warmup repeat number cold mask_interrupts hotspots "
-    "sampled probe energy sweep",
+    "What to measure": "tags watch metrics warmup repeat number lists cold mask_interrupts "
+    "hotspots sampled probe energy sweep",
     "The board": BOARD_SECTION,
     "The build": BUILD_SECTION,
     "The output of the function": "save_output expect tolerance",
@@ -164,6 +164,16 @@ NAME=VALUE sets an argument:
     "on others]",
 )
 @number_option("--number", "Calls per sample.", default=1)
+@click.option(
+    "-L",
+    "--parameter-list",
+    "lists",
+    nargs=2,
+    multiple=True,
+    metavar="NAME VALUE[,VALUE...]",
+    help="Measure with each value of an argument: one row each. {NAME} in other arguments stands "
+    "for the value: -L n 16,64 'x=[{n}]:ones'.",
+)
 @click.option("--cold", is_flag=True, help="Also measure the very first call, separately.")
 @click.option("--mask-interrupts", is_flag=True, help="Mask interrupts while a call is measured.")
 @click.option(
@@ -233,15 +243,16 @@ def run(
     \b
     boardprof run fir.c:fir n=256                      on this machine
     boardprof run -b BOARD fir.c:all                   each function, on a board
+    boardprof run fir.c:fir,iir -L n 64,256            which one, for which n?
     boardprof run -b BOARD fir.c:fir --sweep "-O2|-Os" with which flags?
     boardprof run -p /dev/ttyACM0 fir 'x=[64]:random'  firmware on a board
     boardprof run -b BOARD fir.c:fir --against main --fail-if '*>0'
     boardprof run                                      all of boardprof.toml
     boardprof run 'fir-*' --tag fast                   some of them
 
-    TARGET is PATH:FUNCTION or PATH:all. PATH is a C file, a folder, or anything that --source
-    takes. Without PATH, TARGET is a function that the board's firmware or --image already has, or
-    all. NAME=VALUE is explained below the options.
+    TARGET is PATH:FUNCTION, PATH:FUNCTION,FUNCTION or PATH:all. PATH is a C file, a folder, or
+    anything that --source takes. Without PATH, TARGET is a function that the board's firmware or
+    --image already has, or all. NAME=VALUE is explained below the options.
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.jobs.run.saving import check_save_name
     from boardprof.show.exporters import read_exports
@@ -282,7 +293,7 @@ def run(
         elif no_table:
             echo_data(report.json())
         else:
-            _echo_report(report, options, since, kept)
+            _echo_report(report, request, options, since, kept)
         if options["warnings"]:
             echo_warnings(report)
         if not no_table:
@@ -309,6 +320,7 @@ class _Request:
     benchmarks: Sequence[Benchmark] = ()  # the chosen ones
     folder: Path | None = None  # of the benchmarks' file, which their paths begin at
     is_whole: bool = False  # all benchmarks of the file on all their boards
+    compares: bool = False  # its functions are alternatives
 
     @property
     def files(self) -> list[str | Path]:
@@ -364,13 +376,21 @@ def _request(
     board_names: Sequence[str],
     options: Mapping[str, Any],
 ) -> _Request:
+    from boardprof.jobs.run.plan import cases_of
     from boardprof.ui.cli.benchmarks import chosen_benchmarks
 
     words = () if target is None else (target, *values)
     chosen = chosen_benchmarks(words, options["tags"], options)
     if chosen is None:
         assert target is not None
-        return _Request([_plan(target, values, board_names, options)], target)
+        plan = _plan(target, values, board_names, options)
+        cases = cases_of(plan, options["lists"])
+        return _Request(cases, target, compares=len({each.function for each in cases}) > 1)
+    if options["lists"]:
+        raise UsageError(
+            "-L lists values of arguments, and the project's benchmarks have their own.",
+            hint="name a target: PATH:FUNCTION",
+        )
     given = explicit_options()
     base = _plan("", (), board_names, {**options, **_absolute(options)})
     port = base.connection.port
@@ -405,7 +425,7 @@ def _watch(request: _Request, against: Against, options: Mapping[str, Any]) -> i
 
     def show(report: Report, since: Comparison | None) -> None:
         report, over, wrong_limits = request.judged(report)
-        _echo_report(report, options, since, None)
+        _echo_report(report, request, options, since, None)
         echo_reasons(since)
         for text in over if options["table"] else ():
             echo(f"ABOVE ITS LIMIT: {text}")
@@ -603,13 +623,23 @@ def _is_of_same_file(run: Run, request: _Request) -> bool:
 
 
 def _echo_report(
-    report: Report, options: Mapping[str, Any], since: Comparison | None, kept: RunId | None
+    report: Report,
+    request: _Request,
+    options: Mapping[str, Any],
+    since: Comparison | None,
+    kept: RunId | None,
 ) -> None:
     if options["table"]:
         echo_report(report)
     else:
         name = f"#{kept}" if kept is not None else ""
-        echo_answer(report, since, name=name, shows_others=options["metrics"] is not None)
+        echo_answer(
+            report,
+            since,
+            name=name,
+            shows_others=options["metrics"] is not None,
+            compares_functions=request.compares,
+        )
         if options["verbose"]:
             echo_configuration(report)
     if options["hotspots"]:

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several functions, and several values of an argument, in one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import boardprof
+from tests.support import requires_tool
+
+SOURCE = """
+int plain(int n) { return n; }
+int slower(int n) { __asm__ volatile("nop\\n nop\\n nop\\n nop"); return n; }
+int first_and_last(const int *x, int n) { return x[0] + x[n - 1]; }
+void loop(int n) { do { __asm__ volatile("nop"); } while (--n > 0); }
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    file = tmp_path / "cases.c"
+    file.write_text(SOURCE)
+    return f"{file}"
+
+
+def measured(target: str, *arguments: str) -> list[tuple[object, object, object]]:
+    """Return name, arguments and instructions of the first sample of each measurement."""
+    done = boardprof("run", "-q", "-b", "qemu-rv32", target, *arguments, "--json", "-")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)["boardprof"]["measurements"]
+    rows = json.loads(done.out)["calls"]
+    first = {
+        (row["Name"]["string"], row["Argument Shapes"]["string"]): row["instructions"]["count"]
+        for row in reversed(rows)
+    }
+    return [
+        (each["name"], each["arguments"], first[each["name"], each["arguments"]]) for each in found
+    ]
+
+
+def answer(target: str, *arguments: str) -> list[list[str]]:
+    """Return the words of each line that a user sees first."""
+    environment = {"BOARDPROF_TABLE": "", "BOARDPROF_HISTORY": "off"}
+    done = boardprof("run", "-b", "qemu-rv32", target, *arguments, environment=environment)
+    return [line.split() for line in done.out.splitlines()]
+
+
+def test_functions_of_a_list_are_measured_in_its_order(source: str) -> None:
+    """A return is one instruction, a nop another."""
+    assert measured(f"{source}:slower,plain", "n=3") == [("slower", "n=3", 5), ("plain", "n=3", 1)]
+
+
+def test_the_best_function_of_a_list_is_told(source: str) -> None:
+    header, slower, plain, *_ = answer(f"{source}:slower,plain", "n=3")
+    assert header == ["Name", "instructions", "Spread", "Stack", "Relative"]
+    assert slower == ["slower", "5", "exact", "0", "1.00"]
+    assert plain == ["plain", "1", "exact", "0", "0.20", "best"]
+    header, *_ = answer(f"{source}:all", "n=3")
+    assert "Relative" not in header
+
+
+def test_each_value_of_a_list_has_a_row(source: str) -> None:
+    """Each pass of the loop is three instructions, the return one."""
+    assert measured(f"{source}:loop", "-L", "n", "1,10,1000") == [
+        ("loop", "n=1", 4),
+        ("loop", "n=10", 31),
+        ("loop", "n=1000", 3001),
+    ]
+
+
+def test_a_value_also_stands_in_other_arguments(source: str) -> None:
+    found = measured(f"{source}:first_and_last", "-L", "n", "2,64", "x=[{n}]:ones")
+    assert [each[1] for each in found] == ["x=int32[2], n=2", "x=int32[64], n=64"]
+
+
+def test_two_lists_are_combined(source: str) -> None:
+    found = measured(f"{source}:first_and_last", "-L", "n", "2,3", "-L", "x", "[8]:ones,[9]:ones")
+    assert [each[1] for each in found] == [
+        "x=int32[8], n=2",
+        "x=int32[9], n=2",
+        "x=int32[8], n=3",
+        "x=int32[9], n=3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-L", "n", "1,,2"), "A value of n is empty: '1,,2'."),
+        (("-L", "n", "1,2,1"), "A value of n is given twice: '1,2,1'."),
+        (("-L", "n", "1", "-L", "n", "2"), "n is given twice."),
+        (("-L", "m", "1,2"), "There is no parameter 'm'"),
+        (("-L", "n", "1,x"), "n='x' of loop is not an integer"),
+    ],
+)
+def test_a_wrong_list_is_refused_once(
+    source: str, arguments: tuple[str, ...], message: str
+) -> None:
+    done = boardprof("run", "-b", "qemu-rv32", f"{source}:loop", *arguments)
+    assert done.code == 2
+    assert done.err.count(message) == 1, done.err
+
+
+@pytest.mark.parametrize("names", ["loop,", ",loop", "loop,,plain", "loop,loop"])
+def test_a_wrong_list_of_functions_is_refused(source: str, names: str) -> None:
+    done = boardprof("run", "-b", "qemu-rv32", f"{source}:{names}", "n=1")
+    assert done.code == 2
+    assert "has an empty name" in done.err or "loop is given twice" in done.err
+
+
+def test_one_unknown_function_does_not_keep_the_others_from_being_measured(source: str) -> None:
+    done = boardprof("run", "-b", "qemu-rv32", f"{source}:plain,plaim", "-L", "n", "1,2")
+    assert done.code == 2
+    assert done.out.count("n=1") == done.out.count("n=2") > 0
+    assert done.err.count("There is no function 'plaim'") == 1
+
+
+def test_outputs_of_cases_are_in_folders_of_their_own(source: str, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    measured(f"{source}:plain,slower", "-L", "n", "1,2", "--save-output", f"{folder}")
+    found = sorted(str(each.relative_to(folder)) for each in folder.rglob("*.npy"))
+    assert found == [
+        f"{name}_n={n}/return.npy".replace("_n", ",_n")
+        for name in ("plain", "slower")
+        for n in (1, 2)
+    ]
