@@ -129,3 +129,36 @@ def test_outputs_of_cases_are_in_folders_of_their_own(source: str, tmp_path: Pat
         for name in ("plain", "slower")
         for n in (1, 2)
     ]
+
+
+LEAK = """
+#include <stdlib.h>
+int leak(int n) { char *p = malloc(n); if (p) p[0] = 1; return p != 0; }
+int use(int n) { char *p = malloc(n); if (!p) return -1; p[0] = 2; free(p); return 0; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("board", "counter"), [("qemu-rv32", "instructions"), ("arduino-uno", "cycles")]
+)
+def test_a_leak_does_not_take_the_memory_of_the_next_function(
+    board: str, counter: str, tmp_path: Path
+) -> None:
+    """The AVR's C library does not tell that it has no memory left."""
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    requires_tool("avr-gcc", "gcc-avr")
+    file = tmp_path / "leak.c"
+    file.write_text(LEAK)
+    found = []
+    for names in ("leak,use", "use"):
+        done = boardprof("run", "-b", board, f"{file}:{names}", "n=100", "--json", "-")
+        assert done.code == 0, done.err
+        assert ("is started again after leak" in done.err) == (names != "use")
+        found.append(json.loads(done.out)["boardprof"]["measurements"][-1])
+    (after, alone) = found
+    assert after["name"] == alone["name"] == "use"
+    counts = [[each["raw"][counter] for each in one["samples"]] for one in (after, alone)]
+    assert counts[0] == counts[1] != []
+    assert "findings" not in after
+    assert after["result"] == 0

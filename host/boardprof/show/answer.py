@@ -33,23 +33,24 @@ class Relative(NamedTuple):
     ratio: float
     spread: float  # of the ratio, by those of both medians; 0.0 if both are exact
     is_best: bool
-    is_too_short: bool = False  # to be timed alone: the ratio means nothing
+    unclear: str = ""  # why the ratio means nothing
 
     @property
     def text(self) -> str:
         """Such as ``0.420 ± 0.030 best``."""
-        if self.is_too_short:
-            return "too short"
+        if self.unclear:
+            return self.unclear
         decimals = max(2, _decimals(self.ratio, float(f"{self.spread:.2g}")) or 0)
         spread = f" ± {self.spread:.{decimals}f}" if self.spread else ""
         return f"{self.ratio:.{decimals}f}{spread}{' best' if self.is_best else ''}"
 
 
 def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
-    """Return a multiple for each setting; None for a single setting or a first median of 0."""
-    if len(settings) < 2 or not (first := settings[0].summary.median):
+    """Return a multiple for each setting; None for a single one or without a sure first one."""
+    if len(settings) < 2 or settings[0].doubts or not (first := settings[0].summary.median):
         return None
-    least = min(settings, key=lambda each: each.summary.median)
+    sure = [each for each in settings if not each.doubts]
+    least = min(sure, key=lambda each: each.summary.median)
     verdicts = [difference(least.key, least, each, FALSE_ALARMS).verdict for each in settings]
     shares = [half_range(each.summary) / float(each.summary.median or 1) for each in settings]
     found = []
@@ -57,8 +58,9 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
         ratio = each.summary.median / first
         # Relative errors of independent values add up in quadrature.
         spread = 0.0 if each is settings[0] else float(ratio) * math.hypot(share, shares[0])
-        is_best = "worse" in verdicts and verdict in _AS_GOOD
-        found.append(Relative(ratio, spread, is_best, _doubt(each) == _TOO_SHORT))
+        is_best = "worse" in verdicts and verdict in _AS_GOOD and not each.doubts
+        unclear = {_DOUBTFUL: _DOUBTFUL, _TOO_SHORT: "too short"}.get(_doubt(each), "")
+        found.append(Relative(ratio, spread, is_best, unclear))
     return found
 
 
@@ -100,6 +102,7 @@ _DOUBTS_OF_BOARDS: Final = (
 )
 """Lines of the configuration to show with the answer; the latter follow a board's name."""
 
+_DOUBTFUL: Final = "doubtful"
 _TOO_SHORT: Final = "too short to time alone"
 _UNRESOLVED: Final = "too small to be resolved"
 
@@ -332,7 +335,7 @@ def _doubt(group: GroupSummary) -> str:
     """Return why a metric has no spread: it is exact, or in doubt; "" if it has one."""
     summary = group.summary
     if group.doubts:
-        return "doubtful"
+        return _DOUBTFUL
     if group.metric in MODELLED:
         return "modelled"
     if summary.is_exact:
@@ -442,7 +445,7 @@ def _alike(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> list[str]
     for numbers in settings:
         found = relatives([rows[i].judged for i in numbers]) or []
         best = [i for i, each in zip(numbers, found, strict=False) if each.is_best]
-        alike = best or (numbers if found else [])
+        alike = best or [i for i in numbers if found and not rows[i].judged.doubts]
         if len(alike) > 1 and not all(rows[i].judged.summary.is_exact for i in alike):
             keys = [rows[i].key for i in alike]
             if len({key.title for key in keys}) > 1:

@@ -128,6 +128,12 @@ def results(
                     yield measurement  # its numbers are reported although an output is wrong
                     if wrong is not None:
                         yield _of_benchmark(plan, wrong)
+                    if left and plan.connection.port is None and _holds_memory(measurement):
+                        listener.on_note(
+                            f"{board.device.name} is started again after {name}, since it keeps "
+                            "memory that later functions may need"
+                        )
+                        is_over = True
                 except BoardprofError as error:
                     if error.kept is not None:
                         yield error.kept
@@ -141,6 +147,11 @@ def results(
                             listener.on_note(f"not measured on {board.device.name}: {rest}")
                         raise
                     yield _of_benchmark(plan, error)
+
+
+def _holds_memory(measurement: Measurement) -> bool:
+    """Tell whether a function has kept memory of the heap, or has used it up."""
+    return any(each.kind.startswith("heap-") for each in measurement.findings)
 
 
 def _named(plan: Plan, firmware: BuiltFirmware | None, on_note: Note) -> Plan:
