@@ -166,7 +166,11 @@ def flash(
         check_port(how, port)
         _check_free(spec, port)
     with tempfile.TemporaryDirectory(prefix="boardprof-flash-") as folder:
-        values = _values(spec, how, image.resolve(), port, Path(folder))
+        values = {"image": os.fspath(image.resolve()), "port": port or ""}
+        for name in _formats(how):  # a dry run shows the conversion, too
+            converted = Path("" if dry_run else folder) / f"{image.stem}.{name}"
+            values[name] = os.fspath(converted)
+            _convert(spec, image.resolve(), converted, name, on_command if dry_run else None)
         for command in filter(None, (how.command, how.reset)):
             whole = filled(command, values)
             if on_command is not None:
@@ -221,24 +225,26 @@ def _check_free(spec: BoardSpec, port: str | None) -> None:
         return  # connecting will report it; the tool may not need the port
 
 
-def _values(
-    spec: BoardSpec, how: FlashSpec, image: Path, port: str | None, folder: Path
-) -> dict[str, str]:
-    """Return the values of the placeholders; the image is converted only if one needs it."""
-    values = {"image": os.fspath(image), "port": port or ""}
+def _formats(how: FlashSpec) -> list[str]:
+    """Return the placeholders for an image in another format."""
     text = "".join([*how.command, *how.reset])
-    for name, output_format in _FORMATS.items():
-        if f"{{{name}}}" in text:
-            converted = folder / f"{image.stem}.{name}"
-            _convert(spec, image, converted, output_format)
-            values[name] = os.fspath(converted)
-    return values
+    return [name for name in _FORMATS if f"{{{name}}}" in text]
 
 
-def _convert(spec: BoardSpec, image: Path, converted: Path, output_format: str) -> None:
+def _convert(
+    spec: BoardSpec,
+    image: Path,
+    converted: Path,
+    name: str,
+    on_command: Callable[[str], None] | None,
+) -> None:
+    """Write an image in the format of a placeholder, or only report the command."""
     compiler = Compiler(spec.build.cc, spec.build.package, Cache())
+    if on_command is not None:
+        on_command(shlex.join(compiler.conversion(image, _FORMATS[name], converted)))
+        return
     try:
-        compiler.convert(image, output_format, converted)
+        compiler.convert(image, _FORMATS[name], converted)
     except BuildError as error:
         error.hint = (
             f"check that {image.name} is a complete ELF file for {spec.name}, or use a tool that "
@@ -284,7 +290,7 @@ def _settle(how: FlashSpec, port: str | None) -> None:
     """Wait for the board's ``settle_s``, and until the device of its port exists."""
     time.sleep(how.settle_s)
     deadline = time.monotonic() + _PORT_S
-    while port is not None and "://" not in port and not os.path.exists(port):
+    while port is not None and port.startswith("/dev/") and not os.path.exists(port):
         if time.monotonic() >= deadline:
             return  # connecting will report it
         time.sleep(_POLL_S)

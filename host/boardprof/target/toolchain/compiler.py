@@ -290,10 +290,14 @@ class Compiler(Driver):
         place = ("compilers", digest(self._identity, self._cc, "objcopy --help"))
         return option in self._cache.recall(told, *place)
 
+    def conversion(self, image: Path, form: str, converted: Path) -> list[str]:
+        """Return the command that writes an ELF image in another format, such as ``ihex``."""
+        return [self.program("objcopy"), "-O", form, str(image), str(converted)]
+
     def convert(self, image: Path, form: str, converted: Path) -> None:
-        """Write an ELF image in another format of ``objcopy``, such as ``ihex``."""
-        command = ["-O", form, str(image), str(converted)]
-        self._binutil("objcopy", command, f"{image} cannot be converted")
+        """Run that command."""
+        program, *words = self.conversion(image, form, converted)
+        self._tools.run(program, words, Path("/"), f"{image} cannot be converted")
 
     def merge(self, name: str, objects: Sequence[Object], flags: Sequence[str]) -> Object:
         """Return one relocatable object made of several."""

@@ -499,7 +499,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
             flashes=options["flash"],
         )
         if report is not None:
-            _write_proof(report, board, findings, connection)
+            _write_proof(report, board, findings, connection, as_json=as_json)
     if as_json:
         echo_json(proof_facts(findings))
     failed = any(found.verdict == FAILED for found in findings)
@@ -507,17 +507,24 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
 
 
 def _write_proof(
-    folder: Path, board: Board, findings: Sequence[Finding], connection: Connection
+    folder: Path,
+    board: Board,
+    findings: Sequence[Finding],
+    connection: Connection,
+    *,
+    as_json: bool,
 ) -> None:
     """Write what a board has proved, as data and as a page; a port's line is tested before."""
     import json
 
     from boardprof.base.files import unwritable
     from boardprof.measure.doctor.check_board import proof_of
-    from boardprof.measure.doctor.link_test import try_link
+    from boardprof.measure.doctor.link_test import link_text, try_link
     from boardprof.show.html import render_proof
 
     link = None if connection.port is None else try_link(board.spec, connection)
+    if link is not None and not as_json:
+        echo_lines(link_text(link))
     facts = proof_of(board.spec, board.device, findings, link)
     texts = {"proof.json": json.dumps(facts, indent=2) + "\n", "index.html": render_proof(facts)}
     try:
