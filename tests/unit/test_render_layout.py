@@ -306,3 +306,34 @@ def test_source_that_is_cut_keeps_its_indentation() -> None:
         "8         wait();\n"
         "9             long_name_o...\n"
     )
+
+
+def test_rows_have_numbers_if_what_tells_them_apart_does_not_fit() -> None:
+    table = Table(
+        [
+            Column("Name", ["f", "f"], is_text=True),
+            Column("Arguments", ["x=int32[1000], n=1000", "x=int32[64], n=64"], is_text=True),
+            Column("cycles", ["3,000", "192"]),
+            Column("instructions", ["2,000", "128"]),
+        ]
+    )
+    assert fitted([table], 36, styled=False).splitlines() == [
+        "#  Name  Arguments",
+        "1  f     x=int32[1000], n=1000",
+        "2  f     x=int32[64], n=64",
+        "",
+        "#  Name  cycles  instructions",
+        "1  f      3,000         2,000",
+        "2  f        192           128",
+    ]
+
+
+def test_a_column_without_room_is_named() -> None:
+    columns = [Column("Name", ["f"], is_text=True), Column("cycles", ["3,000"])]
+    table = Table([*columns, Column("Stack", ["1,000,000"])], spare=["Stack"])
+    assert fitted([table], 22, styled=False) == (
+        "Name  cycles\nf      3,000\nToo narrow for: Stack.\n"
+    )
+    assert fitted([table], 80, styled=False) == (
+        "Name  cycles      Stack\nf      3,000  1,000,000\n"
+    )

@@ -218,8 +218,10 @@ def _table(table: Table, width: int, styled: bool) -> list[str]:
         for number, column in enumerate(table.columns)
     ]
     is_fitted = width >= _LEAST_WIDTH
+    left_out: list[str] = []
     for header in table.spare:
         if is_fitted and _laid_width(columns) > width:
+            left_out += [column.header for column in columns if column.header == header]
             columns = [column for column in columns if column.header != header]
     excess = _laid_width(columns) - width
     if is_fitted and table.cuts_last and excess > 0:
@@ -234,6 +236,9 @@ def _table(table: Table, width: int, styled: bool) -> list[str]:
     for block in blocks:
         shown += [""] if shown else []
         shown += _styled(block, heads, table.totals) if styled else block
+    if left_out:
+        told = f"Too narrow for: {', '.join(left_out)}."
+        shown += [_in_style(line, _DIM if styled else "") for line in _folded_line(told, width)]
     return shown
 
 
@@ -264,6 +269,9 @@ def _blocks(columns: Sequence[_Aligned], width: int, styled: bool) -> Iterator[l
     # Keys that do not fit beside each block are shown once, in the first.
     headers = {key.header for key in kept}
     moved = [key for key in keys if key.header not in headers]
+    if _different(kept) < _different(keys):
+        numbers = _numbers(kept[0])
+        kept, room = [numbers, *kept], room - numbers.width - len(_GAP)
     keys, others = kept, [column.cut(room) for column in (*moved, *others)]
     taken: list[_Aligned] = []
     for column in others:
@@ -273,6 +281,17 @@ def _blocks(columns: Sequence[_Aligned], width: int, styled: bool) -> Iterator[l
         taken.append(column)
     if taken:
         yield _laid(keys, taken, styled)
+
+
+def _numbers(names: _Aligned) -> _Aligned:
+    """Return a column that numbers the rows, for which the other keys have no room."""
+    texts, count = ["#"], 0
+    for name in names.cells[1:]:
+        count += name.strip(" ") not in ("", _RULE)
+        texts.append(f"{count}" if name.strip(" ") not in ("", _RULE) else "")
+    width = max(map(len, texts))
+    cells = tuple(text.rjust(width) for text in texts)
+    return _Aligned("#", cells, width, "", (), is_left=False)
 
 
 def _keys(columns: Sequence[_Aligned]) -> list[_Aligned]:
