@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from boardprof.base.metrics import Count, Duration, Metric
@@ -189,6 +191,26 @@ def test_a_change_is_told_with_the_run_that_it_is_against() -> None:
     assert "exact; +10.00 % since #6\n" in answer(after, since=since)
     since = compare(before, before, before_name="#6")
     assert "exact; no change since #6\n" in answer(before, since=since)
+
+
+def test_a_change_of_the_same_build_is_not_one_of_the_code() -> None:
+    before, after = emulated(*exact("fir", 1000)), emulated(*exact("fir", 1100))
+    since = compare(before, after, before_name="#6")
+    build = (("qemu-rv32 build", "4ab2f0de80ecc2b0"),)
+    other = (("qemu-rv32 build", "17d0c4b6a51e0f7d"),)
+    same = replace(since, before_facts=build, after_facts=build)
+    assert "exact; +10.00 % (same build) since #6\n" in answer(after, since=same)
+    changed = replace(since, before_facts=build, after_facts=other)
+    assert "exact; +10.00 % since #6\n" in answer(after, since=changed)
+
+
+def test_functions_that_are_alternatives_are_multiples_of_the_first() -> None:
+    report = emulated(*exact("fir", 200), *exact("iir", 50))
+    assert answer(report, compares_functions=True).splitlines()[:3] == [
+        "Name  instructions  Spread   Relative",
+        "fir            200   exact       1.00",
+        "iir             50   exact  0.25 best",
+    ]
 
 
 def test_noise_is_not_a_change() -> None:

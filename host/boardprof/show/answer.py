@@ -126,6 +126,7 @@ class _Row:
     has_unknown_stack: bool = False
     change: Difference | None = None
     has_other_output: bool = False
+    has_same_build: bool = False  # as before
     us: int = 1  # microseconds in the unit of times, see `_UNITS`
 
     @cached_property
@@ -190,6 +191,8 @@ class _Row:
         if self.change.verdict in ("same", "noise", "within overhead"):
             return "output changed" if self.has_other_output else "no change"
         unclear = "" if self.change.verdict in _TONES else f" ({self.change.verdict})"
+        if self.has_same_build and not unclear:
+            unclear = " (same build)"
         return f"{change_text(self.change)}{unclear}"
 
     def value(self, metric: str) -> str:
@@ -262,11 +265,13 @@ def answer_page(
     """
     changes = {} if since is None else {row.place: row for row in since.rows}
     outputs = {place_in(each, "") for each in since.outputs} if since is not None else set()
+    builds = set() if since is None else {*since.before_facts} & {*since.after_facts}
     rows = [
         replace(
             row,
             change=changes.get(row.place),
             has_other_output=place_in(row.key, "") in outputs,
+            has_same_build=any(what == f"{row.key.device} build" for what, _ in builds),
         )
         for row in _rows(report, shows_others)
     ]
