@@ -324,11 +324,12 @@ def test_the_fastest_clean_rate_is_best_and_any_clean_one_is_0() -> None:
 
 
 def test_a_line_whose_answers_come_late_is_neither_clean_nor_the_best() -> None:
+    """The host may be busy, so it is no failure either."""
     late = report(921600, again=9)
     assert not late.is_clean
     assert report(921600, again=6).is_clean
     assert best_baud({9600: report(9600), 921600: late}) == 9600
-    assert exit_code({921600: late}) == 4
+    assert exit_code({921600: late}) == 0
     assert link_text(late).endswith(
         "\n\nThe link is slow: 9 of 60 frames were sent again before an answer came. Every call "
         "still got the correct answer. Look for what holds bytes back, such as a bridge."

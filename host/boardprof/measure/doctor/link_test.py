@@ -370,12 +370,13 @@ def best_baud(tests: Tests) -> int | None:
 
 
 def exit_code(tests: Tests) -> int:
-    """Return exit code 0 if the best rate is clean, 4 if not, the error's if no board answers."""
+    """Return exit code 0 if a rate loses nothing, 4 if all do, the error's if no board answers."""
+    # A slow link is told, and is no failure: the machine of the host may be busy.
     reports = [test for test in tests.values() if isinstance(test, LinkReport)]
     errors = [test for test in tests.values() if not isinstance(test, LinkReport)]
     if not reports:
         return max(error.exit_code for error in errors)
-    return 0 if any(report.is_clean for report in reports) else LinkError.exit_code
+    return 0 if any(report.counts.faults == 0 for report in reports) else LinkError.exit_code
 
 
 def links_facts(tests: Tests) -> dict[str, Any]:
