@@ -371,7 +371,7 @@ def best_baud(tests: Tests) -> int | None:
 
 def exit_code(tests: Tests) -> int:
     """Return exit code 0 if a rate loses nothing, 4 if all do, the error's if no board answers."""
-    # A slow link is told, and is no failure: the machine of the host may be busy.
+    # A slow link is not a failure, since the host's own machine may be busy.
     reports = [test for test in tests.values() if isinstance(test, LinkReport)]
     errors = [test for test in tests.values() if not isinstance(test, LinkReport)]
     if not reports:
