@@ -75,6 +75,7 @@ PICOLIBC = (
     "printf of picolibc cannot convert {} (f.o): link with -DPICOLIBC_DOUBLE_PRINTF_SCANF instead "
     "of -DPICOLIBC_INTEGER_PRINTF_SCANF"
 )
+IN_ORDER = "printf of {} cannot convert {} (f.o): pass the values in their order"
 OTHER = "printf of {} cannot convert {} (f.o): pass the value as another type"
 
 
@@ -91,13 +92,23 @@ OTHER = "printf of {} cannot convert {} (f.o): pass the value as another type"
         ("microbit", "%ld %hd %s %c %p %*d", "", ""),
         ("qemu-cortex-m3", "%.2f %lld %hhd", "", ""),
         ("qemu-cortex-m3", "%zu", "", OTHER.format("newlib", "%zu")),
+        ("qemu-cortex-m3", "%n", "", ""),
+        ("qemu-cortex-m3", "%ls", "", OTHER.format("newlib", "%ls")),
+        ("qemu-cortex-m3", "%d %2$d", "", IN_ORDER.format("newlib", "%2$d")),
+        ("microbit", "%1$5ld", "", IN_ORDER.format("newlib-nano", "%1$5ld")),
+        ("microbit", "%n", "", ""),
         ("arduino-uno", "%.2f", "", AVR.format("%.2f")),
         ("arduino-mega", "%-6.1f|", "", AVR.format("%-6.1f")),
         ("arduino-uno", "%.2f", "-Wl,-u,vfprintf -lprintf_flt -lm", ""),
         ("arduino-uno", "%llx", "", OTHER.format("avr-libc", "%llx")),
         ("arduino-uno", "%*d", "", OTHER.format("avr-libc", "%*d")),
-        ("arduino-uno", "%ld %hhd %s %5.3d", "", ""),
+        ("arduino-uno", "%ld %hhd %s %5.3d %S", "", ""),
+        ("arduino-uno", "%n", "", OTHER.format("avr-libc", "%n")),
+        ("arduino-uno", "%2$d", "", IN_ORDER.format("avr-libc", "%2$d")),
         ("qemu-rv32", "%.2f %lld %zu %hhd %a", "", ""),
+        ("qemu-rv32", "%2$d %1$d", "", ""),
+        ("qemu-rv32", "%n", "", OTHER.format("picolibc", "%n")),
+        ("qemu-rv32", "%ls", "", OTHER.format("picolibc", "%ls")),
         ("qemu-rv32", "%.2f", "-DPICOLIBC_INTEGER_PRINTF_SCANF", PICOLIBC.format("%.2f")),
         ("hifive1", "%ld %s", "-DPICOLIBC_INTEGER_PRINTF_SCANF", ""),
     ],

@@ -53,6 +53,7 @@ from boardprof.target.build.linking import (
     with_own_memcpy,
 )
 from boardprof.target.build.sources import (
+    FORMATS,
     RUNTIME,
     agent_flags,
     agent_includes,
@@ -339,7 +340,7 @@ class Build:
             self._cache,
             image,
             theirs,
-            has_c99_formats=self._libc is not None and self._libc.has_c99_formats,
+            lacks=frozenset(FORMATS) if self._libc is None else self._libc.lacks,
         )
         commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
         if commands:  # or the cache has not grown

@@ -8,7 +8,7 @@ values. A small printf skips the numbers that it cannot print.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["check_image"]
 
 _MOST = 3  # names in a message
+_OTHER_TYPE = "pass the value as another type"
 
 
 def check_image(
@@ -34,10 +35,13 @@ def check_image(
     image: Path,
     inputs: Sequence[Object],
     *,
-    has_c99_formats: bool,
+    lacks: Collection[str],
 ) -> str:
-    """Check that start-up does what an image needs; return what its C library cannot print."""
-    place = ("checked", image.parent.name)
+    """Check that start-up does what an image needs; return what its C library cannot print.
+
+    ``lacks``: what the library was built without, see `FORMATS`.
+    """
+    place = ("checks", image.parent.name)
     known = cache.read(*place)
     if known is not None:
         return known
@@ -48,7 +52,7 @@ def check_image(
         owner = next(filter(None, (_owner(each, section) for each in objects)), None)
         if section.kind != "cleared" or owner is not None:
             raise _refusal(spec, section, owner)
-    told = _lacking(linked, objects, has_c99=has_c99_formats)
+    told = _lacking(linked, objects, lacks=lacks)
     cache.write(told, *place)
     return told
 
@@ -164,11 +168,15 @@ class _Library:
 
     name: str
     functions: Mapping[str, _Function]
-    never: re.Pattern[bytes]  # conversions that no flag adds
+    # conversions that no flag adds, by the option that it may be built without; "" for none
+    never: Mapping[str, re.Pattern[bytes]]
 
 
 _FLAGS = rb"%[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?"
 _FLOAT = re.compile(rb"%%|(" + _FLAGS + rb"[lL]?[eEfFgG])")
+_WIDE = re.compile(rb"%%|(" + _FLAGS + rb"(?:ls|S|C))")
+_POSITION = re.compile(rb"%%|(%\d+\$[-+#0-9.l]*[a-zA-Z])")
+_COUNT = re.compile(rb"%%|(" + _FLAGS + rb"(?:hh?|ll?)?n)")
 _TEXT = re.compile(rb"[^\0]*%[^\0]*")
 
 
@@ -184,17 +192,28 @@ _NANO = _Library(
         "printf": _Function(("_printf_i",), ("_printf_float",), "-u _printf_float"),
         "scanf": _Function(("_scanf_i",), ("_scanf_float",), "-u _scanf_float"),
     },
-    _but(rb"hh|ll|j|z|t"),
+    {"C99_FORMATS": _but(rb"hh|ll|j|z|t"), "POS_ARGS": _POSITION, "MB_CAPABLE": _WIDE},
 )
-_NEWLIB = _Library("newlib", {"printf": _Function(("__sprint_r", "__ssprint_r"))}, _but(rb"j|z|t"))
+_NEWLIB = _Library(
+    "newlib",
+    {"printf": _Function(("__sprint_r", "__ssprint_r"))},
+    {"C99_FORMATS": _but(rb"j|z|t"), "POS_ARGS": _POSITION, "MB_CAPABLE": _WIDE},
+)
 _INTEGERS = "-DPICOLIBC_DOUBLE_PRINTF_SCANF instead of -DPICOLIBC_INTEGER_PRINTF_SCANF"
+
+
+def _kinds_of(name: str) -> tuple[str, ...]:
+    """Return picolibc's variants: for double, float, long long, int and the least."""
+    return tuple(f"__{kind}_{name}" for kind in "dflim")
+
+
 _PICOLIBC = _Library(
     "picolibc",
     {
-        "printf": _Function(("__i_vfprintf",), ("__d_vfprintf",), _INTEGERS),
-        "scanf": _Function(("__i_vfscanf",), ("__d_vfscanf",), _INTEGERS),
+        "printf": _Function(_kinds_of("vfprintf"), ("__d_vfprintf",), _INTEGERS),
+        "scanf": _Function(_kinds_of("vfscanf"), ("__d_vfscanf",), _INTEGERS),
     },
-    re.compile(rb"(?!)"),
+    {"MB_CAPABLE": _WIDE, "PERCENT_N": _COUNT},
 )
 _AVR = _Library(
     "avr-libc",
@@ -204,11 +223,12 @@ _AVR = _Library(
             ("vfscanf",), ("pwr_p10", "__avrlibc_pwr_p10"), "-Wl,-u,vfscanf -lscanf_flt -lm"
         ),
     },
-    _but(rb"ll|j|z|t", rb"%[-+#0']*\d*\.?\*[a-zA-Z]"),
+    # Its %S takes a text in flash.
+    {"": _but(rb"ll|j|z|t", rb"%[-+#0']*\d*\.?\*[a-zA-Z]|%\d+\$[a-zA-Z]|%(?:ls|h*n|l*n|C)")},
 )
 
 
-def _lacking(image: Image, objects: Sequence[Image], *, has_c99: bool) -> str:
+def _lacking(image: Image, objects: Sequence[Image], *, lacks: Collection[str]) -> str:
     """Describe the conversions in the user's texts that the image's C library does not know."""
     names, machine = read_image(
         image, lambda elf: ({s.name for s in symbols(elf) if s.is_defined}, elf["e_machine"])
@@ -229,8 +249,10 @@ def _lacking(image: Image, objects: Sequence[Image], *, has_c99: bool) -> str:
     if not knows_float and (found := _conversion(objects, _FLOAT)):
         flags = " ".join(dict.fromkeys(each.flags for each in linked.values()))
         said.append(f"{unknown} {found}: link with {flags}")
-    if not has_c99 and (found := _conversion(objects, library.never)):
-        said.append(f"{unknown} {found}: pass the value as another type")
+    for option, pattern in library.never.items():
+        if (not option or option in lacks) and (found := _conversion(objects, pattern)):
+            way = "pass the values in their order" if "$" in found else _OTHER_TYPE
+            said.append(f"{unknown} {found}: {way}")
     return "; ".join(said)
 
 

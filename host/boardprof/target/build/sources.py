@@ -371,7 +371,7 @@ class Libc:
     before: tuple[str, ...]
     after: tuple[str, ...]
     version: str
-    has_c99_formats: bool  # printf knows %zu and the like; False for a newlib built without them
+    lacks: frozenset[str]  # of `FORMATS`, those that it was built without
 
 
 def find_libc(spec: BoardSpec, compiler: Compiler) -> Libc | None:
@@ -388,18 +388,27 @@ def find_libc(spec: BoardSpec, compiler: Compiler) -> Libc | None:
         (*board.libc_cflags, *board.libc_ldflags),
         ("-Wl,--start-group", "-lm", "-lc", "-lgcc", "-Wl,--end-group"),
         f"{header.parent.name} {status.st_size} {int(status.st_mtime)}",
-        has_c99_formats=_has_c99_formats(header.parent, board.libc_ldflags),
+        lacks=_lacking_formats(header.parent, board.libc_ldflags),
     )
 
 
-def _has_c99_formats(headers: Path, ldflags: Sequence[str]) -> bool:
-    nano = headers / "nano" / "newlib.h"
+FORMATS = ("C99_FORMATS", "POS_ARGS", "MB_CAPABLE", "PERCENT_N")
+"""What a C library may be built without: ``%zu``, ``%1$d``, ``%ls`` and ``%n`` of printf."""
+
+
+def _lacking_formats(headers: Path, ldflags: Sequence[str]) -> frozenset[str]:
+    """Return what the header that has a library's options says of its printf."""
+    nano, pico = headers / "nano" / "newlib.h", headers / "picolibc.h"
     is_nano = "--specs=nano.specs" in ldflags and nano.is_file()
-    file = nano if is_nano else headers / "newlib.h"
+    file = pico if pico.is_file() else nano if is_nano else headers / "newlib.h"
     if not file.is_file():
-        return True
+        return frozenset()
     text = file.read_text(encoding="utf-8", errors="replace")
-    return "_WANT_IO_C99_FORMATS" not in text or "#define _WANT_IO_C99_FORMATS" in text
+    known = set(re.findall(rf"_({'|'.join(FORMATS)})\b", text))
+    has = set(re.findall(rf"^#define _\w*?({'|'.join(FORMATS)})\b", text, re.MULTILINE))
+    if file == pico:  # its printf has positions; older headers do not name the option of %n
+        return frozenset((known - {"POS_ARGS"} | {"PERCENT_N"}) - has)
+    return frozenset(known - has)
 
 
 # -- the functions of the user's code ----------------------------------------------------------
