@@ -11,7 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from boardprof.base.connection import Connection
-from boardprof.base.errors import BoardprofError, UsageError, WrongOutputError
+from boardprof.base.errors import (
+    BoardprofError,
+    UnknownNameError,
+    UsageError,
+    WrongOutputError,
+)
 from boardprof.jobs.run.expectation import (
     Expectation,
     check_folder,
@@ -338,13 +343,20 @@ def with_each_setting(plan: Plan) -> list[Plan]:
     return [replace(plan, code=replace(code, optimize="", cflags=flags)) for flags in settings]
 
 
+def _is_unknown(error: UsageError) -> bool:
+    """Tell whether a board does not know a metric at all; else it does not support it."""
+    return isinstance(error, UnknownNameError)
+
+
 class WantedMetrics:
     """The metrics of one run on several boards; it remembers which no board has."""
 
     def __init__(self, names: Sequence[str] | None, boards: int) -> None:
         """Ask this number of boards for ``names``, or None for the fixed counters."""
         self._names = names
-        self._may_lack = boards > 1 and names is not None and ALL_METRICS not in names
+        several = boards > 1 or (names is not None and len(names) > 1)
+        self._may_lack = several and names is not None and ALL_METRICS not in names
+        self._boards = boards
         self._had: set[str] = set()
         self._lacking: dict[str, dict[str, UsageError]] = {}  # of each board, by metric
         self._without: list[UsageError] = []  # of boards that have none
@@ -354,6 +366,8 @@ class WantedMetrics:
         if self._names is None or not self._may_lack:
             return None if self._names is None else list(self._names)
         found, lacking = board.offer.split(self._names)
+        if self._boards == 1 and (not found or any(map(_is_unknown, lacking.values()))):
+            return list(self._names)  # which is refused
         self._lacking[board.spec.name] = lacking
         self._had.update(found)
         if not found and lacking:
@@ -379,7 +393,11 @@ class WantedMetrics:
             on_note(f"{board} was not measured, because it has none of the metrics: {told}")
         others = [failure for failure in failures if failure not in self._without]
         lacking = (pair for each in self._lacking.values() for pair in each.items())
-        return others + [error for name, error in lacking if name not in self._had]
+        nowhere = [error for name, error in lacking if name not in self._had]
+        for error in nowhere:
+            if not _is_unknown(error):  # what is measured beside it counts, as with perf stat
+                on_note(error.message.rstrip("."))
+        return others + [error for error in nowhere if _is_unknown(error)]
 
     def left_out(self) -> list[str]:
         """Return the boards that have none of the metrics, which others have, and why."""
