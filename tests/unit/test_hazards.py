@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.elf.machine_code import MASKS, SETS_CLOCK, SETS_COUNTER, SLEEPS, hazards
+from boardprof.target.elf.machine_code import (
+    MASKS,
+    SETS_CLOCK,
+    SETS_COUNTER,
+    SETS_TIMER,
+    SLEEPS,
+    hazards,
+)
 from boardprof.target.elf.stack_need import image_stack
 from tests.support import requires_tool
 
@@ -47,6 +54,10 @@ def found(machine: str, code: str) -> frozenset[str]:
         ("EM_AARCH64", "df 42 03 d5"),  # msr daifset, #2
         # cli; in r24, SREG; cli; out SREG, r24; sbiw r30, 1; brne; sei; ret
         ("EM_AVR", "f8 94 8f b7 f8 94 8f bf 31 97 f1 f7 78 94 08 95"),
+        # in r24, SREG; andi r24, 0x7f; out SREG, r24; sbiw; brne; in; ori r24, 0x80; out; ret
+        ("EM_AVR", "8f b7 8f 77 8f bf 31 97 f1 f7 8f b7 80 68 8f bf 08 95"),
+        # in r0, SREG; clt; bld r0, 7; out SREG, r0; sbiw r30, 1; brne; sei; ret
+        ("EM_AVR", "0f b6 e8 94 07 f8 0f be 31 97 f1 f7 78 94 08 95"),
     ],
 )
 def test_code_that_may_mask_interrupts_for_long_is_found(machine: str, code: str) -> None:
@@ -74,6 +85,8 @@ def test_code_that_may_mask_interrupts_for_long_is_found(machine: str, code: str
         ),
         ("EM_ARM", "72 b6 d0 e8 4f 1f 62 b6 70 47"),  # cpsid i; ldrexb r1, [r0]; cpsie i; bx lr
         ("EM_AVR", "2f b7 f8 94 1c 92 27 fd 78 94 08 95"),  # in r18, SREG; cli; st; sbrc; sei; ret
+        # in r24, SREG; andi r24, 0x7f; out SREG, r24; in r24, SREG; ori r24, 0x80; out; ret
+        ("EM_AVR", "8f b7 8f 77 8f bf 8f b7 80 68 8f bf 08 95"),
         ("EM_RISCV", "72 b6"),  # another machine's bytes
         ("EM_AVR", ""),
     ],
@@ -145,6 +158,22 @@ def test_code_that_writes_to_the_cores_counters_is_found(machine: str, code: str
 )
 def test_other_registers_variables_and_branches_are_not_the_clock(machine: str, code: str) -> None:
     assert found(machine, code) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("code", "sets"),
+    [
+        ("b7 47 00 02 23 a0 07 00 82 80", True),  # lui a5, 0x2004; sw zero, (a5); ret
+        # lui a4, 0x200c; c.addi a4, -8; c.lw a5, (a4); c.sw a5, 4(a4); ret
+        ("37 c7 00 02 61 17 1c 43 5c c3 82 80", True),
+        # lui a4, 0x200c; lw a5, -8(a4); c.sw a5, (a0); ret
+        ("37 c7 00 02 83 27 87 ff 1c c1 82 80", False),
+        # lui a5, 0x2004; lui a5, 0x80000; sw zero, (a5); ret
+        ("b7 47 00 02 b7 07 00 80 23 a0 07 00 82 80", False),
+    ],
+)
+def test_a_store_to_the_timer_of_riscv_is_found(code: str, sets: bool) -> None:
+    assert found("EM_RISCV", code) == ({SETS_TIMER} if sets else set())
 
 
 def test_a_constant_that_looks_like_wfi_is_no_instruction(tmp_path: Path) -> None:

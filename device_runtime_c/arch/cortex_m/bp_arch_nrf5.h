@@ -58,6 +58,7 @@ enum { BP_LIMIT = 1, BP_WRAP = 2, BP_LAST = 3 };
 
 static volatile uint32_t bp_wraps; /* of TIMER0, one every 268 s */
 static volatile bool bp_was_cleared;
+static uint32_t bp_limit_at; /* where the last guarded call ends at the latest */
 
 /* In a guarded call the timer's interrupt counts wraps; otherwise bp_port_read does. Before it
  * wraps, the counter has its last value. If it had not, somebody has cleared it. */
@@ -107,6 +108,7 @@ static void bp_timer_set(void) {
     BP_TIMER_PRESCALER = 0;
     BP_TIMER_CC(BP_WRAP) = 0;
     BP_TIMER_CC(BP_LAST) = UINT32_MAX;
+    BP_TIMER_CC(BP_LIMIT) = bp_limit_at;
     BP_TIMER_START = 1; /* no effect if it runs */
 }
 
@@ -115,7 +117,7 @@ bool bp_port_clock_intact(void) {
     bp_count_wrap();
     bool intact = BP_TIMER_BITMODE == BP_TIMER_32_BITS && BP_TIMER_PRESCALER == 0 &&
                   BP_TIMER_CC(BP_WRAP) == 0 && BP_TIMER_CC(BP_LAST) == UINT32_MAX &&
-                  !bp_was_cleared;
+                  BP_TIMER_CC(BP_LIMIT) == bp_limit_at && !bp_was_cleared;
     bp_was_cleared = false;
     uint64_t before = bp_port_ticks();
     bool moves = false;
@@ -187,7 +189,8 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     static const bp_arch_guard_t board = {BP_ARCH_PLACES, .is_over = bp_is_over};
     uint64_t limit = bp_port_ticks() + (uint64_t)timeout_ms * (BP_TIMER_HZ / 1000u);
     bp_limit = timeout_ms != 0 ? limit : UINT64_MAX;
-    BP_TIMER_CC(BP_LIMIT) = (uint32_t)limit;
+    bp_limit_at = (uint32_t)limit;
+    BP_TIMER_CC(BP_LIMIT) = bp_limit_at;
     BP_TIMER_COMPARE(BP_LIMIT) = 0;
     BP_TIMER_INTENSET = timeout_ms != 0 ? BP_TIMER_INTS : 1u << (16 + BP_WRAP);
     bp_arch_guard(&board, body, context, fault);

@@ -128,12 +128,14 @@ def results(
                     yield measurement  # its numbers are reported although an output is wrong
                     if wrong is not None:
                         yield _of_benchmark(plan, wrong)
-                    if left and plan.connection.port is None and _holds_memory(measurement):
-                        listener.on_note(
-                            f"{board.device.name} is started again after {name}, since it keeps "
-                            "memory that later functions may need"
-                        )
-                        is_over = True
+                    if plan.connection.port is None and left:
+                        is_over = bool(plan.case)  # each one as if it were measured alone
+                        if not is_over and _holds_memory(measurement):
+                            listener.on_note(
+                                f"{board.device.name} is started again after {name}, since it "
+                                "keeps memory that later functions may need"
+                            )
+                            is_over = True
                 except BoardprofError as error:
                     if error.kept is not None:
                         yield error.kept

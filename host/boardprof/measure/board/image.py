@@ -24,7 +24,7 @@ from boardprof_protocol.codes import ErrorCode, FaultCause
 
 _SETUP = "_setup"
 
-_VERSION = 15
+_VERSION = 16
 """Version of the cached data; other versions are not read."""
 
 _CACHE_ERRORS = (OSError, BoardprofError)

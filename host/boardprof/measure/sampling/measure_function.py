@@ -47,7 +47,8 @@ from boardprof.results.record import Device, Finding, Stack
 from boardprof.results.report.measurement import HOOKED, Cold, Measurement, PassResult
 from boardprof.results.stats.summary import FEWEST_SAMPLES
 from boardprof.target.arguments.passing import Passing
-from boardprof.target.elf.machine_code import MASKS, SETS_CLOCK, SETS_COUNTER, SLEEPS
+from boardprof.target.elf.machine_code import MASKS, SETS_CLOCK, SETS_COUNTER, SETS_TIMER, SLEEPS
+from boardprof.target.elf.stack_need import ASKS_FOR_MEMORY
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.decode.samples import Sample
 from boardprof.wire.link.session import Session
@@ -487,10 +488,17 @@ def _findings(
 ) -> Iterator[Finding]:
     """Yield what was noticed about a function while it was sampled; ``heap``: before that."""
     now = heap_rounds(link.session, link.dictionary) if heap is not None else None
+    found, device = link.stack_check.hazards(name), link.device
     if now is not None and heap is not None:
         rounds = sampler.rounds
-        yield from now.since(heap).findings(name, rounds.repeat, rounds.number)
-    found, device = link.stack_check.hazards(name), link.device
+        told = [*now.since(heap).findings(name, rounds.repeat, rounds.number)]
+        yield from told
+        if ASKS_FOR_MEMORY in found and not any(each.spoils for each in told):
+            yield Finding(
+                "memory",
+                f"{name} asks for memory. The C library does not tell whether it got all of it; "
+                "if not, the numbers include the cost of failing",
+            )
     longest_us = link.interrupts.longest_us if link.interrupts is not None else 0
     if 0 < longest_us < _LONG_MASK_US and found & {MASKS, SETS_CLOCK}:
         does = "masks interrupts" if MASKS in found else "sets a timer"
@@ -498,6 +506,13 @@ def _findings(
             "masked",
             f"{name} {does}. If it stops the clock of {device.name} or its interrupt for more than "
             f"{longest_us:,} us, wraps are missed, and the numbers are too small",
+            spoils=True,
+        )
+    if SETS_TIMER in found:
+        yield Finding(
+            "counter",
+            f"{name} writes to the core's timer. If its interrupt came within a call, its time is "
+            "in the numbers; ticks may be wrong",
             spoils=True,
         )
     if SETS_COUNTER in found and any(

@@ -578,6 +578,9 @@ SETS_CLOCK: Final = "sets-clock"
 
 _SREG: Final = 0x5F
 
+SETS_TIMER: Final = "sets-timer"
+"""It stores to the CLINT (RISC-V), which has mtime and mtimecmp."""
+
 SETS_COUNTER: Final = "sets-counter"
 """It writes to the core's counters: mcycle, minstret, mcountinhibit (RISC-V), the PMU (AArch64)."""
 
@@ -620,6 +623,8 @@ def hazards(machine: str, code: bytes, literals: bytes = b"") -> frozenset[str]:
         # However short: no clock there counts its wraps in an interrupt, but samples come by one.
         if any(map(_masks_riscv if machine == "EM_RISCV" else _masks_aarch64, words)):
             found.add(MASKS)
+        if machine == "EM_RISCV" and _sets_clint(code):
+            found.add(SETS_TIMER)
     return frozenset(found)
 
 
@@ -627,6 +632,37 @@ def _riscv(code: bytes) -> Iterator[int]:
     halves = halves_of(code)
     for low in halves:
         yield low | next(halves, 0) << 16 if _is_long_riscv(low) else low
+
+
+_CLINT: Final = range(0x2000, 0x2010)
+"""Its pages of 4 KiB on QEMU's virt machine and the FE310 (SiFive FE310-G002 manual, chapter 5)."""
+
+
+def _sets_clint(code: bytes) -> bool:
+    """Tell whether a store's base comes from LUI of a page of the CLINT (2.4, 2.6, 16.3)."""
+    bases: set[int] = set()
+    for word in _riscv(code):
+        source, target = word >> 15 & 31, word >> 7 & 31
+        if word & 3 == 3:
+            if word & 0x7F == 0x23:  # SB, SH, SW, SD
+                if source in bases:
+                    return True
+                continue
+            is_sum = word & 0x707F == 0x13 and source in bases
+            is_base = is_sum or (word & 0x7F == 0x37 and word >> 12 in _CLINT)
+            has_target = word & 0x7F not in (0x63, 0x73, 0x0F)
+        else:
+            if word & 3 == 0 and word >> 13 & 7 in (6, 7) and 8 + (word >> 7 & 7) in bases:
+                return True  # C.SW, C.SD
+            is_load = word & 3 == 0 and word >> 13 & 7 in (2, 3)
+            target = 8 + (word >> 2 & 7) if is_load else target
+            is_base = word & 0xE003 == 0x0001 and target in bases  # C.ADDI
+            has_target = word & 3 == 2 or is_load or word >> 13 & 7 < 4
+        if is_base:
+            bases.add(target)
+        elif has_target:
+            bases.discard(target)
+    return False
 
 
 def _sets_csr(word: int) -> bool:
@@ -808,11 +844,55 @@ def _pointers(avr: list[tuple[int, int]]) -> Iterator[int]:
             yield low >> 4 & 0xF0 | low & 15
 
 
+_NEAR = 6
+"""Instructions before SREG is written, among which is the one that changes what was read."""
+
+
+def _avr_masks(avr: list[tuple[int, int]]) -> dict[int, str]:
+    """Return what writes of SREG do whose bit I is set or cleared before, by place in the list.
+
+    The read before such a write saves nothing, so it is there, too.
+    """
+    found: dict[int, str] = {}
+    for place, (low, high) in enumerate(avr):
+        if _avr_step(low, high)[0] != _TOGGLES:
+            continue
+        register = low >> 4 & 31
+        for before in range(place - 1, max(place - _NEAR, 0) - 1, -1):
+            word, more = avr[before]
+            if _avr_step(word, more)[0] == _SAVES and word >> 4 & 31 == register:
+                if place in found:
+                    found[before] = ""
+                break
+            does = _avr_bit_i(avr, before, register)
+            if does and place not in found:
+                found[place] = does
+    return found
+
+
+def _avr_bit_i(avr: list[tuple[int, int]], place: int, register: int) -> str:
+    """Return what an instruction does to bit 7 of a register: opens, closes or "" (DS40002198)."""
+    low = avr[place][0]
+    if low >> 12 in (0b0111, 0b0110, 0b1110) and low >> 4 & 15 == register - 16:
+        has_bit = bool(low & 0x0800)
+        if low >> 12 == 0b0110:  # ORI
+            return _CLOSES if has_bit else ""
+        if low >> 12 == 0b0111:  # ANDI
+            return "" if has_bit else _OPENS
+        return _CLOSES if has_bit else _OPENS  # LDI
+    if low & 0xFE0F == 0xF807 and low >> 4 & 31 == register:  # BLD Rd, 7
+        before = avr[place - 1][0] if place else 0
+        return _CLOSES if before == 0x9468 else _OPENS  # SET; CLT
+    return ""
+
+
 def _avr_flow(avr: list[tuple[int, int]]) -> _Flow:
     flow: _Flow = {}
     at = 0
+    masks = _avr_masks(avr)
     for place, (low, high) in enumerate(avr):
         does, jump, goes_on = _avr_step(low, high)
+        does = masks.get(place, does)
         after = at + (4 if _is_long_avr(low) else 2)
         flow[at] = does, [after] if goes_on else []
         if jump is not None:

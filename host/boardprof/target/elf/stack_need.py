@@ -41,6 +41,9 @@ if TYPE_CHECKING:  # pyelftools takes a while to import
 _AGENT = ("bp_", "__vector")  # names of the agent's functions begin like this
 _ABORT = "abort"
 """Its hazards spoil no number: a call that aborts has none."""
+ASKS_FOR_MEMORY = "asks-for-memory"
+"""A hazard: it calls avr-libc's malloc, which does not tell when it has no memory left."""
+
 SMALL = 64
 """Bytes of a frame that may stay unwritten without a word."""
 
@@ -390,7 +393,9 @@ class _Reader:
         return bytes(code)
 
     def _hazards(self, begin: int) -> frozenset[str]:
-        return hazards(self._machine, self._code_of(begin), self._bytes_of(begin))
+        found = hazards(self._machine, self._code_of(begin), self._bytes_of(begin))
+        asks = self._machine == "EM_AVR" and self._name(begin) == "malloc"
+        return found | {ASKS_FOR_MEMORY} if asks else found
 
     def _need(self, begin: int) -> tuple[StackNeed, int]:
         """Return a function's need, and the place of the first function of its recursion.
