@@ -146,6 +146,13 @@ def test_the_report_keeps_the_note(tmp_path: Path, name: str, returns: int) -> N
             "scanf of newlib-nano cannot convert %5f (f.o): link with -u _scanf_float",
         ),
         ("microbit", "%5f", "-u _scanf_float", ""),
+        (
+            "qemu-cortex-m3",
+            "%2hhu",
+            "",
+            "scanf of newlib cannot convert %2hhu (f.o): pass the value as another type",
+        ),
+        ("qemu-cortex-m3", "%f", "", ""),
     ],
 )
 def test_a_note_names_what_the_library_cannot_read(

@@ -329,7 +329,8 @@ def test_a_tool_that_finds_no_board_is_shown_as_it_wrote_it(tmp_path: Path) -> N
     assert (
         second == f"error: {made.board} was not flashed: {sys.executable} ended with exit code 1."
     )
-    assert third.startswith(f"Try: the command in {made.folder} was: ")
+    assert third.startswith("Try: is the board's probe plugged in, is it the only one, ")
+    assert f" The command in {made.folder} was: " in third
 
 
 def test_a_port_that_another_program_has_is_told_before_anything_is_flashed(linux: Lab) -> None:

@@ -19,6 +19,7 @@ from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
 from boardprof.results.stats.summary import FALSE_ALARMS
+from boardprof.results.stats.warnings import modes_of
 from boardprof.show.cells import JUDGED_BY, cell, half_range, number_text, plural
 from boardprof.show.comparison_table import change_text, output_lines
 from boardprof.show.layout import Column, Page, Table
@@ -50,15 +51,16 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
     if len(settings) < 2 or settings[0].doubts or not (first := settings[0].summary.median):
         return None
     sure = [each for each in settings if not each.doubts]
+    is_clear = not any(map(modes_of, settings))  # of two groups, the median says little
     least = min(sure, key=lambda each: each.summary.median)
     verdicts = [difference(least.key, least, each, FALSE_ALARMS).verdict for each in settings]
-    shares = [half_range(each.summary) / float(each.summary.median or 1) for each in settings]
+    shares = [_half(each) / float(each.summary.median or 1) for each in settings]
     found = []
     for each, verdict, share in zip(settings, verdicts, shares, strict=True):
         ratio = each.summary.median / first
         # Relative errors of independent values add up in quadrature.
         spread = 0.0 if each is settings[0] else float(ratio) * math.hypot(share, shares[0])
-        is_best = "worse" in verdicts and verdict in _AS_GOOD and not each.doubts
+        is_best = "worse" in verdicts and verdict in _AS_GOOD and not each.doubts and is_clear
         unclear = {_DOUBTFUL: _DOUBTFUL, _TOO_SHORT: "too short"}.get(_doubt(each), "")
         found.append(Relative(ratio, spread, is_best, unclear))
     return found
@@ -213,7 +215,7 @@ class _Row:
 
     def half(self, group: GroupSummary) -> float:
         """Return half the distance between the quartiles, to two digits, in the metric's unit."""
-        whole = half_range(group.summary) / (self.us if group.metric == DURATION else 1)
+        whole = _half(group) / (self.us if group.metric == DURATION else 1)
         return 0.0 if _doubt(group) else float(f"{whole:.2g}")
 
     def decimals(self, group: GroupSummary) -> int | None:
@@ -233,6 +235,12 @@ class _Row:
     def header(self, metric: str) -> str:
         """Return the header of a metric's column."""
         return f"Time ({self.unit(metric)})" if metric == DURATION else metric
+
+
+def _half(group: GroupSummary) -> float:
+    """Return half the distance between the quartiles; of a real clock, at least one step."""
+    step = group.grain if group.clock_kind == "measured" and not group.summary.is_exact else 0.0
+    return max(half_range(group.summary), step)
 
 
 _UNITS: Final = {1_000_000: "s", 1000: "ms", 1: "us"}
@@ -459,7 +467,8 @@ def _alike(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> list[str]
                 where = f"On {keys[0].device}{shapes}: " if len(settings) > 1 else ""
             else:
                 names = [key.flags or "no flags" for key in keys]
-                where = f"{keys[0].title}: "
+                shapes = f"({keys[0].shapes})" if keys[0].shapes and len(settings) > 1 else ""
+                where = f"{keys[0].title}{shapes}: "
             lines.append(f"{where}{', '.join(names[:-1])} and {names[-1]} cannot be told apart.")
     return lines
 

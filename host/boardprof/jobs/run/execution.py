@@ -109,8 +109,9 @@ def results(
                     except (UsageError, BuildError) as error:
                         if len(chosen) == 1:
                             raise
-                        is_of_each = isinstance(error, UnknownNameError)
-                        if plan.case and (is_of_each or plan.function in error.message):
+                        if isinstance(error, UnknownNameError) and error.kind == "parameter":
+                            error.message = f"{plan.function}: {error.message}"
+                        if plan.case and plan.function in error.message:
                             if error.message not in told:  # the same for each value of a list
                                 yield error
                             told.add(error.message)
@@ -261,7 +262,8 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
     """Measure one function; ``at`` is its position among all, for progress."""
     setting = f", {plan.code.cflags}" if plan.sweep else ""
     what = f"{name} on {board.device.name}{setting}{at}"
-    with _waiting(board, what) as heard, _meter(plan) as meter:
+    heard: Callable[[], None] = _nothing
+    with _meter(plan) as meter:
 
         def show(done: int, total: int) -> None:
             calls = done - _BEFORE
@@ -287,20 +289,21 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
 
         measurement: Measurement | None = None
         try:
-            measurement = board.measure(
-                name,
-                metrics=wanted.of(board),
-                **rounds,
-                may_shorten=not rounds,
-                number=plan.number,
-                cold=plan.cold,
-                mask_interrupts=plan.mask_interrupts,
-                meter=meter,
-                named=plan.data.values(board.functions[name], board.memory.size),
-                on_progress=show,
-                on_transfer=_if_slow(show_bytes),
-                on_note=listener.on_note,
-            )
+            with _waiting(board, what) as heard:
+                measurement = board.measure(
+                    name,
+                    metrics=wanted.of(board),
+                    **rounds,
+                    may_shorten=not rounds,
+                    number=plan.number,
+                    cold=plan.cold,
+                    mask_interrupts=plan.mask_interrupts,
+                    meter=meter,
+                    named=plan.data.values(board.functions[name], board.memory.size),
+                    on_progress=show,
+                    on_transfer=_if_slow(show_bytes),
+                    on_note=listener.on_note,
+                )
             if plan.hotspots and measurement.profile is None:  # core-cycles have one already
                 named = plan.data.values(board.functions[name], board.memory.size)
                 again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
@@ -311,6 +314,10 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             error.kept = None if kept is None else told(kept)
             raise
         return told(measurement)
+
+
+def _nothing() -> None:
+    """Hear of nothing."""
 
 
 _BEFORE = CALIBRATION_SAMPLES + 1

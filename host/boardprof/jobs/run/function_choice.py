@@ -217,6 +217,13 @@ def _call_of(name: str, parsed: Signature, plan: Plan) -> str:
     return " ".join([target, *(f"{each}={example(parsed, each)}" for each, _ in parsed.parameters)])
 
 
+def _is_counted(signature: Signature, name: str) -> bool:
+    """Tell whether an integer comes right after a parameter, as the length of an array does."""
+    kinds = [*signature.parameters]
+    place = [each for each, _ in kinds].index(name) + 1
+    return place < len(kinds) and kinds[place][1].lstrip("iu").isdigit()
+
+
 def wrapper_hint(firmware: BuiltFirmware | None, function: str) -> str | None:
     """Return a hint with the source of a function that can be called; None if there is none."""
     known = firmware.functions if firmware is not None else ()
@@ -224,6 +231,8 @@ def wrapper_hint(firmware: BuiltFirmware | None, function: str) -> str | None:
     reason = "" if fn is None else fn.reason or ""
     if reason.endswith("has no debug information"):
         return "compile it with -g; call a function in assembler from one in C"
+    if "interrupt handler" in reason:
+        return f"move the body of {function} into a function of its own, and measure that"
     if "no debug information" in reason:
         hints = (
             [] if "ifunc" in reason else ["--cflags -fno-ipa-icf, if the function equals another"]
@@ -406,7 +415,7 @@ def example(signature: Signature, name: str) -> str:
     if pointer.is_function:
         return "FUNCTION"
     if isinstance(pointer.element, Struct):
-        return "zeros"
+        return f"'[{_LENGTH}]:zeros'" if _is_counted(signature, name) else "zeros"
     if pointer.element is CHAR:
         return f"'[{_LENGTH}]:zeros'"
     return f"'{'uint8' if pointer.element is None else ''}[{_LENGTH}]:random(7)'"

@@ -196,6 +196,10 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
     """Return the boards that a plan is for."""
     if not plan.target.strip():
         raise UsageError("The target is empty: give a function.", hint=_TARGET)
+    if re.match(r"\w+=", plan.target) and not Path(split_target(plan.target)[0]).exists():
+        raise UsageError(
+            f"No target is given: {plan.target!r} is an argument.", hint=f"{_TARGET} before it"
+        )
     if plan.path is None and not plan.target.isidentifier() and Path(plan.target).exists():
         raise UsageError(
             f"{plan.target!r} names no function.",
@@ -273,6 +277,8 @@ def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
         )
 
 
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+
 _COMMA = re.compile(r",(?![^<(]*[>)])")
 """A comma that is not between brackets, as those in a C++ name are."""
 
@@ -293,12 +299,20 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
         if [*functions, *(name for name, _ in lists)].count(each) > 1:
             raise UsageError(f"{each} is given twice.", hint="name each once")
     values = plan.values
-    for name, _ in lists:
-        if not any(text.startswith(f"{name}=") for text in plan.values):
+    known = [name for name, _ in lists]
+    for text in values if lists else ():
+        for name in _PLACEHOLDER.findall(text):
+            if name not in known:
+                raise UnknownNameError("list", name, known, where=f"for {{{name}}} in {text}")
+    for name in known:
+        given = next((text for text in values if text.startswith(f"{name}=")), None)
+        if given is None:
             values = (*values, f"{name}={{{name}}}")
+        elif f"{{{name}}}" not in given:
+            raise UsageError(f"{name} is given twice: by -L and as {given}.", hint="one of them")
     cases = []
-    for function in functions:
-        for chosen in itertools.product(*(_listed(*each) for each in lists)):
+    for chosen in itertools.product(*(_listed(*each) for each in lists)):
+        for function in functions:
             texts = [f"{name}={value}" for (name, _), value in zip(lists, chosen, strict=True)]
             own = values
             for (name, _), value in zip(lists, chosen, strict=True):
@@ -336,6 +350,10 @@ def with_each_setting(plan: Plan) -> list[Plan]:
             "Each setting of --sweep needs its own firmware, but the firmware at a port stays the "
             "same.",
             hint="add --flash, or leave out --sweep or --port",
+        )
+    if "|" not in plan.sweep and re.search(r",\s*-", plan.sweep) and "-W" not in plan.sweep:
+        raise UsageError(
+            f"--sweep {plan.sweep!r} is one setting.", hint='settings are separated by |: "-O2|-O3"'
         )
     # As for --cflags, relative paths start at the current folder.
     code = plan.code

@@ -65,6 +65,7 @@ class GroupSummary:
             the same calls.
         inputs: CRC-32 of what the calls found in their arrays; "" if not known.
         doubts: why the numbers may be wrong; () if nothing was found.
+        writes_arrays: the calls write to their arrays.
         meter: what measured an energy; "" if not known.
     """
 
@@ -85,6 +86,7 @@ class GroupSummary:
     course: tuple[int, ...] = ()
     inputs: str = ""
     doubts: tuple[str, ...] = ()
+    writes_arrays: bool = False
     meter: str = ""
 
 
@@ -274,6 +276,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         course=origin.course if is_counted else (),
         inputs=origin.inputs,
         doubts=origin.doubts,
+        writes_arrays=bool(origin.measurement.outputs),
         meter=energy.meter if metric == ENERGY and energy is not None else "",
     )
 

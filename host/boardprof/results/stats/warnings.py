@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeGuard
 
 from boardprof.results.report.calls import DURATION, LEVELS, SHARES, one_of
@@ -72,6 +73,7 @@ class Warning_:
         metric: the column.
         text: what was seen, in one sentence.
         hint: what to do, in one sentence.
+        has_others: other groups differ from this one only in their arguments.
     """
 
     kind: Kind
@@ -79,11 +81,13 @@ class Warning_:
     metric: str
     text: str
     hint: str
+    has_others: bool = False
 
     def __str__(self) -> str:
         """Return the subject and both sentences."""
         flags = f", {self.key.flags}" if self.key.flags else ""
-        where = f"{self.metric} of {self.key.title} on {self.key.device}{flags}"
+        shapes = f"({self.key.shapes})" if self.has_others else ""
+        where = f"{self.metric} of {self.key.title}{shapes} on {self.key.device}{flags}"
         return f"{where}: {self.text} {self.hint}"
 
 
@@ -99,11 +103,16 @@ def warnings(report: Report) -> list[Warning_]:
 def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
     """Return the warnings from a Report's `summaries`."""
     found: list[Warning_] = []
+    seen: Counter[GroupKey] = Counter(
+        replace(group.key, shapes="") for group in main_metrics(groups)
+    )
     for group in main_metrics(groups):
         if group.doubts:  # the answer names them, and the spread of wrong numbers says nothing
             continue
         of_group = [
-            Warning_(kind, group.key, group.metric, text, hint)
+            Warning_(
+                kind, group.key, group.metric, text, hint, seen[replace(group.key, shapes="")] > 1
+            )
             for kind, judge in _JUDGES.items()
             for text, hint in _told(kind, group, judge(group))
         ]
@@ -271,7 +280,7 @@ def _coarse(group: GroupSummary) -> _Doubts:
             share += " % of the median"
         yield (
             f"one step of its clock, {step:.3g}, is {share}.",
-            f"Make the samples longer: --number {many}.",
+            _AS_GIVEN if group.writes_arrays else f"Make the samples longer: --number {many}.",
         )
 
 
@@ -283,8 +292,16 @@ def _slight(group: GroupSummary) -> _Doubts:
             f"the measurement overhead is {taken:.3g} per {one_of([group.key.label])}, "
             f"more than the {median:.3g} that "
             "remain after it is subtracted.",
-            f"Make the samples longer: --number {many}. Or count instructions where you can.",
+            _AS_GIVEN
+            if group.writes_arrays
+            else f"Make the samples longer: --number {many}. Or count instructions where you can.",
         )
+
+
+_AS_GIVEN = (
+    "Use longer data, or count instructions where you can. With --number, later calls of a sample "
+    "would find the arrays as earlier ones have left them."
+)
 
 
 def _calls(group: GroupSummary) -> int:

@@ -273,7 +273,10 @@ def _run(spec: BoardSpec, how: FlashSpec, command: list[str], output: int | None
         kept.seek(0)
         written = kept.read().decode(errors="replace").rstrip()
     shown = f"\n{written}" if written else ""
-    hint = f"the command in {spec.folder} was: {shlex.join(command)}"
+    hint = (
+        "is the board's probe plugged in, is it the only one, and may you open it (udev rules)? "
+        f"The command in {spec.folder} was: {shlex.join(command)}"
+    )
     if code is None:
         raise BoardTimeoutError(
             f"{tool} did not flash {spec.name} within {how.timeout_s:g} s and was ended.{shown}",

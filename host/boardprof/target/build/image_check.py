@@ -170,6 +170,7 @@ class _Library:
     functions: Mapping[str, _Function]
     # conversions that no flag adds, by the option that it may be built without; "" for none
     never: Mapping[str, re.Pattern[bytes]]
+    never_read: re.Pattern[bytes] = re.compile(rb"(?!)")  # those of scanf without C99_FORMATS
 
 
 _FLAGS = rb"%[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?"
@@ -196,8 +197,12 @@ _NANO = _Library(
 )
 _NEWLIB = _Library(
     "newlib",
-    {"printf": _Function(("__sprint_r", "__ssprint_r"))},
+    {
+        "printf": _Function(("__sprint_r", "__ssprint_r")),
+        "scanf": _Function(("__svfscanf_r", "__ssvfscanf_r")),
+    },
     {"C99_FORMATS": _but(rb"j|z|t"), "POS_ARGS": _POSITION, "MB_CAPABLE": _WIDE},
+    re.compile(rb"%%|(%\*?\d*hh[diouxXn])"),
 )
 _INTEGERS = "-DPICOLIBC_DOUBLE_PRINTF_SCANF instead of -DPICOLIBC_INTEGER_PRINTF_SCANF"
 
@@ -249,10 +254,13 @@ def _lacking(image: Image, objects: Sequence[Image], *, lacks: Collection[str]) 
     if not knows_float and (found := _conversion(objects, _FLOAT)):
         flags = " ".join(dict.fromkeys(each.flags for each in linked.values()))
         said.append(f"{unknown} {found}: link with {flags}")
-    for option, pattern in library.never.items():
-        if (not option or option in lacks) and (found := _conversion(objects, pattern)):
+    wanted = [(unknown, each) for key, each in library.never.items() if not key or key in lacks]
+    if "scanf" in linked and "C99_FORMATS" in lacks:
+        wanted.append((f"scanf of {library.name} cannot convert", library.never_read))
+    for what, pattern in wanted:
+        if found := _conversion(objects, pattern):
             way = "pass the values in their order" if "$" in found else _OTHER_TYPE
-            said.append(f"{unknown} {found}: {way}")
+            said.append(f"{what} {found}: {way}")
     return "; ".join(said)
 
 

@@ -24,7 +24,15 @@ from boardprof.ui.cli.options import (
     port_options,
     verbose_option,
 )
-from boardprof.ui.cli.output import STDERR, echo, echo_command, echo_data, echo_json, echo_note
+from boardprof.ui.cli.output import (
+    STDERR,
+    echo,
+    echo_command,
+    echo_data,
+    echo_json,
+    echo_lines,
+    echo_note,
+)
 
 if TYPE_CHECKING:
     pass
@@ -134,7 +142,12 @@ def flash(
         firmware = build(spec, paths, parse_build_options(options), verbose=on_command)
         image, build_id = firmware.image, firmware.build_id
     if dry_run:
-        write(spec, image, port, probe=probe, dry_run=True, on_command=echo)
+        commands: list[str] = []
+        write(spec, image, port, probe=probe, dry_run=True, on_command=commands.append)
+        if as_json:
+            echo_json({"schema_version": 1, "board": spec.name, "commands": commands})
+        else:
+            echo_lines("\n".join(commands))
         return
     write(spec, image, port, probe=probe, output=STDERR, on_command=on_command)
     runs = None

@@ -595,12 +595,19 @@ def _since(report: Report, request: _Request, options: Mapping[str, Any]) -> Com
                 request.benchmarks or _is_of_same_file(found.run, request)
             ):
                 continue
+            if _number(found.report) != _number(report):  # later calls of a sample may cost less
+                continue
             with contextlib.suppress(ComparisonError):  # such as another compiler
                 compared = compare(found.report, report, before_name=found.label)
                 if all(row.verdict != "other inputs" for row in compared.rows):
                     return compared
                 newest = newest or compared
     return newest
+
+
+def _number(report: Report) -> object:
+    """Return the number of calls in each sample."""
+    return report.configuration.get("Number")
 
 
 def _is_of_same_file(run: Run, request: _Request) -> bool:
