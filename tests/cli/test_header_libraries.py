@@ -59,7 +59,22 @@ def test_a_header_whose_functions_need_a_macro_is_measured_with_it_and_says_so(
     assert (done.code, done.err.splitlines()[0]) == (7, f"note: {added}")
     (tmp_path / "stb_sum.h").write_text(SUM)
     listed = boardprof("functions", tmp_path / "stb_sum.h")
-    assert listed.err.endswith("has its functions only with -D STB_SUM_IMPLEMENTATION\n")
+    assert listed.err.endswith(
+        "has its functions with -D STB_SUM_IMPLEMENTATION, which `run` adds\n"
+    )
+    assert "  stb_sum(" in listed.out
+
+
+def test_a_name_that_a_macro_makes_is_looked_for_with_the_headers_own_macro(tmp_path: Path) -> None:
+    """As in stb_sprintf.h."""
+    header = tmp_path / "deco.h"
+    header.write_text(
+        "#define DECO(name) deco_##name\nint DECO(twice)(int x);\n"
+        "#ifdef DECO_IMPLEMENTATION\nint DECO(twice)(int x) { return 2 * x; }\n#endif\n"
+    )
+    done = boardprof("run", *FEW, f"{header}:deco_twice", "x=4", "--expect", "8")
+    assert done.code == 0, done.err
+    assert "the build adds -D DECO_IMPLEMENTATION for the functions of deco.h" in done.out
 
 
 def test_static_functions_of_a_header_are_measured_without_an_option(tmp_path: Path) -> None:

@@ -307,7 +307,8 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             if plan.hotspots and measurement.profile is None:  # core-cycles have one already
                 named = plan.data.values(board.functions[name], board.memory.size)
                 again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
-                profile = _profile(board, name, named, again)
+                with waiting(f"recording {what}"):
+                    profile = _profile(board, name, named, again)
                 measurement = replace(measurement, profile=profile)
         except (BoardTimeoutError, DeviceError) as error:
             kept = error.kept or measurement

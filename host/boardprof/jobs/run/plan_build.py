@@ -21,6 +21,7 @@ from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.sources import (
     discarded_functions,
     find_sources,
+    has_definition,
     implementation_macros,
     is_header,
     macros_around,
@@ -134,7 +135,7 @@ def _check_complete(
         macros = implementation_macros(path)
         if function == ALL:
             macros = [] if names else macros
-        elif macros:
+        elif macros and has_definition(path, function):  # else a macro may make its name
             macros = [each for each in macros_around(path, function) if each in macros]
         if len(macros) == 1 and not _has_macro(code, macros[0]):
             added = f"the build adds {option('-D', macros[0])} for the functions of {path.name}"

@@ -493,7 +493,7 @@ def _findings(
         rounds = sampler.rounds
         told = [*now.since(heap).findings(name, rounds.repeat, rounds.number)]
         yield from told
-        if ASKS_FOR_MEMORY in found and not any(each.spoils for each in told):
+        if ASKS_FOR_MEMORY in found and not told:
             yield Finding(
                 "memory",
                 f"{name} asks for memory. The C library does not tell whether it got all of it; "

@@ -577,10 +577,8 @@ def macros_around(source: Path, function: str) -> list[str]:
 
     Empty if a definition is in the file without such a condition, or if there is none.
     """
-    content = re.sub(rb"\\\r?\n", b"  ", source.read_bytes())
-    content = _COMMENT.sub(lambda match: b"\n" * match[0].count(b"\n") or b" ", content)
-    body = re.compile(rb"\b%s\s*\([^;{}]*\)[\s\w()]*\{" % re.escape(encodable(function).encode()))
-    defined = [content.count(b"\n", 0, match.start()) for match in body.finditer(content)]
+    content, begins = _definitions(source, function)
+    defined = [content.count(b"\n", 0, begin) for begin in begins]
     found: list[list[str]] = []
     around: list[str | None] = []  # the macro of each condition that is open
     for number, line in enumerate(content.split(b"\n")):
@@ -595,6 +593,19 @@ def macros_around(source: Path, function: str) -> list[str]:
         if number in defined:
             found.append([macro for macro in around if macro is not None])
     return min(found, key=len, default=[])
+
+
+def has_definition(source: Path, function: str) -> bool:
+    """Tell whether a file has a definition with this name, under whatever condition."""
+    return bool(_definitions(source, function)[1])
+
+
+def _definitions(source: Path, function: str) -> tuple[bytes, list[int]]:
+    """Return the text of a file without comments, and where definitions of a function begin."""
+    content = re.sub(rb"\\\r?\n", b"  ", source.read_bytes())
+    content = _COMMENT.sub(lambda match: b"\n" * match[0].count(b"\n") or b" ", content)
+    body = re.compile(rb"\b%s\s*\([^;{}]*\)[\s\w()]*\{" % re.escape(encodable(function).encode()))
+    return content, [match.start() for match in body.finditer(content)]
 
 
 def implementation_macros(source: Path) -> list[str]:

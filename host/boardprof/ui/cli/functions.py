@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from posixpath import basename
 from typing import Any, NamedTuple
@@ -102,7 +103,7 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
 
 def _compiled(sources: list[Path], board: str | None, complete: bool, **options: Any) -> _Functions:
     from boardprof.target.build.builder import Build, finding_headers
-    from boardprof.target.build.sources import discarded_functions
+    from boardprof.target.build.sources import discarded_functions, implementation_macros
     from boardprof.target.descriptions.board import board_spec, default_board
 
     spec = board_spec(board) if board else default_board()
@@ -113,6 +114,11 @@ def _compiled(sources: list[Path], board: str | None, complete: bool, **options:
     (found, hidden), notes = finding_headers(
         how, lambda code: Build(spec, sources, code, verbose).functions()
     )
+    macros = [macro for path in sources for macro in implementation_macros(path)]
+    if not found and len(macros) == 1 and macros[0] not in " ".join(how.defines):
+        notes.append(f"{sources[0]} has its functions with -D {macros[0]}, which `run` adds")
+        how = replace(how, defines=(*how.defines, macros[0]))
+        found, hidden = Build(spec, sources, how, verbose).functions()
     for note in notes:
         echo_note(note)
     if complete or not (found or hidden):
