@@ -362,6 +362,10 @@ class _Stop:
 
     def fault(self) -> DeviceFaultError:
         place = place_text(self.name, self.pc, self.location)
+        inner = None
+        if self.location is not None and not self.location.is_agents:
+            inner = self.location.function
+        where = self.name if inner in (None, self.name) else f"{inner}, which {self.name} called"
         return DeviceFaultError(
             f"{self.name} trapped on the board: {self.what}{place}",
             code=self.code,
@@ -369,7 +373,7 @@ class _Stop:
             pc=self.pc or None,
             address=self.touched,
             location=self.location,
-            hint=f"look for the fault in {self.name}. The board keeps running, but anything "
+            hint=f"look for the fault in {where}. The board keeps running, but anything "
             f"{self.name} has already changed stays changed{self._how_to_locate()}",
         )
 
