@@ -164,6 +164,18 @@ def test_a_leak_does_not_take_the_memory_of_the_next_function(
     assert after["result"] == 0
 
 
+def test_outputs_of_a_call_that_found_no_memory_left_are_told(tmp_path: Path) -> None:
+    """Its 22 calls need more than 64 KiB, and the last one is that whose outputs are shown."""
+    file = tmp_path / "leak.c"
+    file.write_text(LEAK)
+    done = boardprof("run", "-b", "qemu-rv32", f"{file}:leak", "n=3000", "--json", "-")
+    [one] = json.loads(done.out)["boardprof"]["measurements"]
+    assert one["result"] == 0
+    text = one["findings"][-1]["text"]
+    assert text.startswith("leak returned or wrote something else in its last call")
+    assert text.endswith("it may have had no memory left")
+
+
 MEMO = """
 static int table[3000], known;
 int sum(int n) { for (; known < n; known++) table[known] = known; return known; }

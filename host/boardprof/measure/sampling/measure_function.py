@@ -474,6 +474,13 @@ def measure_function(
             raise
     if len(crc32s) > 1 and all(crc32s):
         facts["output_crc32s"] = tuple(crc32s)
+        kinds = [each.kind for each in facts["findings"] if each.kind.startswith("heap-")]
+        if kinds == ["heap-kept"] and len(set(crc32s)) > 1:
+            text = (
+                f"{name} returned or wrote something else in its last call, whose outputs these "
+                "are, than in its first: it may have had no memory left"
+            )
+            facts["findings"] += (Finding("heap-outputs", text),)
     return measured(sampler)
 
 
