@@ -185,7 +185,9 @@ def test_a_failing_tool_is_quoted_and_the_reset_is_left_out(tmp_path: Path) -> N
     assert caught.value.exit_code == 3
     assert str(caught.value) == (
         "lab-board was not flashed: ./tool ended with exit code 3.\nout\nerr\n"
-        f"Try: the command in {spec.folder} was: ./tool {image}"
+        "Try: is the board's probe plugged in, is it the only one, and may you open it (udev "
+        "rules)? "
+        f"The command in {spec.folder} was: ./tool {image}"
     )
     assert not (spec.folder / "was_reset").exists()
 

@@ -91,7 +91,8 @@ def test_an_unknown_metric_is_refused_with_the_nearest_and_the_list() -> None:
     with pytest.raises(UnknownNameError) as caught:
         choose(["instruction"])
     assert str(caught.value) == (
-        "m0 has no metric 'instruction'; did you mean 'instructions'? Known: instructions, ticks"
+        "m0 has no metric 'instruction'; did you mean 'instructions'? "
+        "Known: cycles, instructions, ticks, page-faults"
     )
 
 

@@ -18,7 +18,6 @@ from boardprof.base.errors import (
     DeviceError,
     DeviceResetError,
     RpcError,
-    UnknownNameError,
     UsageError,
     WrongOutputError,
 )
@@ -109,7 +108,8 @@ def results(
                     except (UsageError, BuildError) as error:
                         if len(chosen) == 1:
                             raise
-                        if isinstance(error, UnknownNameError) and error.kind == "parameter":
+                        is_parameter = getattr(error, "kind", "") == "parameter"
+                        if plan.case and is_parameter:
                             error.message = f"{plan.function}: {error.message}"
                         if plan.case and plan.function in error.message:
                             if error.message not in told:  # the same for each value of a list
@@ -518,7 +518,9 @@ def _take(
             for result in found:
                 if isinstance(result, Measurement):
                     measurements.append(result)
-                elif not _is_told(result, board, flags, failures):
+                elif not (
+                    isinstance(result, UsageError) and _is_told(result, board, flags, failures)
+                ):
                     now.append(result)
     except BoardprofError as error:
         if not _is_told(error, board, flags, failures):

@@ -210,8 +210,7 @@ class Offer:
                 f"{self.board} has no {metric}: its clock counts {instead}.", hint=instead
             )
         if found is None:
-            known = [name for name in names if name not in self.unsupported]
-            raise UnknownNameError("metric", metric, known or names, owner=self.board)
+            raise UnknownNameError("metric", metric, names, owner=self.board)
         if found in self.unsupported:
             why = self.unsupported[found]
             raise UsageError(f"{self.board} does not support {metric}: {why}.", hint=hint)
@@ -294,8 +293,7 @@ class Offer:
     def _known(self) -> list[str]:
         events = [p.shown(event) for p in self.programmable for event in p.codes or ()]
         modelled = () if self.unmodelled else (CORE_CYCLES,)
-        counters = [name for name in self._counters() if name not in self.unsupported]
-        return list(dict.fromkeys((*counters, *self.formulas, *events, *modelled)))
+        return list(dict.fromkeys((*self._counters(), *self.formulas, *events, *modelled)))
 
 
 def offer_of(

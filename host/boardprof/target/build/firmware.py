@@ -293,7 +293,7 @@ def _settle(how: FlashSpec, port: str | None) -> None:
     """Wait for the board's ``settle_s``, and until the device of its port exists."""
     time.sleep(how.settle_s)
     deadline = time.monotonic() + _PORT_S
-    while port is not None and port.startswith("/dev/") and not os.path.exists(port):
+    while port is not None and port.startswith(os.sep) and not os.path.exists(port):
         if time.monotonic() >= deadline:
             return  # connecting will report it
         time.sleep(_POLL_S)

@@ -41,7 +41,7 @@ def check_image(
 
     ``lacks``: what the library was built without, see `FORMATS`.
     """
-    place = ("checks", image.parent.name)
+    place = ("checked", f"{image.parent.name}-2")
     known = cache.read(*place)
     if known is not None:
         return known

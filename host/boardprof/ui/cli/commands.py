@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+from typing import Final
 
 import click
 from click.core import ParameterSource
@@ -18,6 +19,7 @@ from boardprof import __version__
 from boardprof.base.errors import (
     BoardprofError,
     StorageError,
+    UnknownNameError,
     UsageError,
     speaking_of_options,
 )
@@ -212,10 +214,18 @@ def mistake_text(error: click.ClickException) -> str:
         place = _place(error.option_name, context)
         if place is not None:
             return place
+        own = _OF_HYPERFINE.get(error.option_name)
+        nearest = own or UnknownNameError.nearest(error.option_name, error.possibilities or ())
+        if nearest:
+            error = click.NoSuchOption(error.option_name, possibilities=[nearest], ctx=context)
     pieces = context.command.collect_usage_pieces(context)
     path = context.command_path
     usage = f"Usage: {' '.join([path, *pieces])}"
     return "\n".join([f"error: {_sentence(error)}", usage, f"Try: {path} --help"])
+
+
+_OF_HYPERFINE: Final = {"--runs": "--repeat", "--parameter-scan": "--parameter-list"}
+"""Options that people know from there, and ours."""
 
 
 def _sentence(error: click.ClickException) -> str:
