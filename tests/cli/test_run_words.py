@@ -140,6 +140,8 @@ def test_only_a_similar_option_is_suggested() -> None:
     assert strange.startswith("error: No such option '--xyzzy'.\n")
     misspelt = boardprof("run", "--metrisc", "v.c:f").err
     assert misspelt.startswith("error: No such option '--metrisc'. Did you mean '--metrics'?\n")
+    of_hyperfine = boardprof("run", "--runs", "5", "v.c:f").err
+    assert of_hyperfine.startswith("error: No such option '--runs'. Did you mean '--repeat'?\n")
 
 
 def test_main_alone_is_told_as_why_there_is_nothing_to_measure(

@@ -217,7 +217,8 @@ def mistake_text(error: click.ClickException) -> str:
         own = _OF_HYPERFINE.get(error.option_name)
         nearest = own or UnknownNameError.nearest(error.option_name, error.possibilities or ())
         if nearest:
-            error = click.NoSuchOption(error.option_name, possibilities=[nearest], ctx=context)
+            text = f"No such option {error.option_name!r}. Did you mean {nearest!r}?"
+            error = click.UsageError(text, context)
     pieces = context.command.collect_usage_pieces(context)
     path = context.command_path
     usage = f"Usage: {' '.join([path, *pieces])}"
