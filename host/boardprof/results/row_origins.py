@@ -174,12 +174,9 @@ class RowOrigins:
         if board not in self._steps:
             found: dict[str, float] = {}
             if device.clock_kind == "measured":
-                passes = [
-                    each.passes[0]
-                    for several in self._measurements.values()
-                    for each in several
-                    if each.device == board
-                ][:_MOST_WINDOWS]
+                every = itertools.chain.from_iterable(self._measurements.values())
+                own = (each.passes[0] for each in every if each.device == board)
+                passes = list(itertools.islice(own, _MOST_WINDOWS))
                 windows = [
                     window.raw
                     for each in passes
