@@ -31,8 +31,9 @@ def test_an_image_without_the_agent_is_known_before_it_is_started(tmp_path: Path
 
 def test_a_stripped_image_is_started_only_if_it_has_the_agent(tmp_path: Path) -> None:
     requires_compiler("gcc")
-    (tmp_path / "f.c").write_text(ADD + 'int main(void) { return fclose(fopen("ran", "w")); }\n')
-    command = ["gcc", "-include", "stdio.h", "-s", "f.c", "-o", "f"]
+    main = 'int main(void) { return fclose(fopen("ran", "w")); }\n'
+    (tmp_path / "f.c").write_text(f"#include <stdio.h>\n{ADD}{main}")
+    command = ["gcc", "-s", "f.c", "-o", "f"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
     done = boardprof("run", "add", "a=1", "b=2", "-b", "linux", "--image", "f", folder=tmp_path)
     assert done.code == 2

@@ -153,8 +153,9 @@ uint32_t bp_port_enabled_interrupts(void) {
     uint8_t enabled = 0;
     for (uint8_t i = 0; i < sizeof(bp_enables) / sizeof(bp_enables[0]); i++) {
         uint8_t bits = BP_AVR_BYTE(BP_ROM_GET(bp_enables[i].address));
-        for (bits &= BP_ROM_GET(bp_enables[i].bits); bits != 0; bits &= (uint8_t)(bits - 1u)) {
-            enabled++;
+        /* GCC 14 would call libgcc for a loop that clears the lowest bit. */
+        for (bits &= BP_ROM_GET(bp_enables[i].bits); bits != 0; bits >>= 1) {
+            enabled += bits & 1u;
         }
     }
     return (BP_AVR_SREG & 0x80u) != 0 ? enabled : 0;
