@@ -155,7 +155,7 @@ uint32_t bp_port_enabled_interrupts(void) {
         uint8_t bits = BP_AVR_BYTE(BP_ROM_GET(bp_enables[i].address));
         /* GCC 14 would call libgcc for a loop that clears the lowest bit. */
         for (bits &= BP_ROM_GET(bp_enables[i].bits); bits != 0; bits >>= 1) {
-            enabled += bits & 1u;
+            enabled = (uint8_t)(enabled + (bits & 1u));
         }
     }
     return (BP_AVR_SREG & 0x80u) != 0 ? enabled : 0;
