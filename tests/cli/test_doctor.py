@@ -324,7 +324,7 @@ def test_the_fastest_clean_rate_is_best_and_any_clean_one_is_0() -> None:
 
 
 def test_a_line_whose_answers_come_late_is_neither_clean_nor_the_best() -> None:
-    """The host may be busy, so it is no failure either."""
+    """The host may be busy, so this is not a failure."""
     late = report(921600, again=9)
     assert not late.is_clean
     assert report(921600, again=6).is_clean

@@ -18,6 +18,7 @@ from boardprof.base.errors import (
     DeviceError,
     DeviceResetError,
     RpcError,
+    UnknownNameError,
     UsageError,
     WrongOutputError,
 )
@@ -108,8 +109,8 @@ def results(
                     except (UsageError, BuildError) as error:
                         if len(chosen) == 1:
                             raise
-                        is_parameter = getattr(error, "kind", "") == "parameter"
-                        if plan.case and is_parameter:
+                        is_unknown = isinstance(error, UnknownNameError) and plan.case
+                        if is_unknown and "no parameter" in error.message:
                             error.message = f"{plan.function}: {error.message}"
                         if plan.case and plan.function in error.message:
                             if error.message not in told:  # the same for each value of a list
@@ -262,7 +263,7 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
     """Measure one function; ``at`` is its position among all, for progress."""
     setting = f", {plan.code.cflags}" if plan.sweep else ""
     what = f"{name} on {board.device.name}{setting}{at}"
-    heard: Callable[[], None] = _nothing
+    heard: Callable[[], None]
     with _meter(plan) as meter:
 
         def show(done: int, total: int) -> None:
@@ -315,10 +316,6 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             error.kept = None if kept is None else told(kept)
             raise
         return told(measurement)
-
-
-def _nothing() -> None:
-    """Hear of nothing."""
 
 
 _BEFORE = CALIBRATION_SAMPLES + 1

@@ -295,11 +295,11 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
     functions = [name.strip() for name in _COMMA.split(function)]
     if not all(functions) and len(functions) > 1:
         raise UsageError(f"{plan.target!r} has an empty name.", hint=f"{path}:NAME,NAME")
-    for each in (*functions, *(name for name, _ in lists)):
-        if [*functions, *(name for name, _ in lists)].count(each) > 1:
-            raise UsageError(f"{each} is given twice.", hint="name each once")
-    values = plan.values
     known = [name for name, _ in lists]
+    for names in (functions, known):
+        if twice := next((each for each in names if names.count(each) > 1), None):
+            raise UsageError(f"{twice} is given twice.", hint="name each once")
+    values = plan.values
     for text in values if lists else ():
         for name in _PLACEHOLDER.findall(text):
             if name not in known:

@@ -300,6 +300,8 @@ def _guard(board: Board, cause: str) -> Finding:
     if found != cause:
         return Finding(subject, FAILED, f"{name} ended by {found}: {seen}")
     try:
+        if cause == _TIME_OUT:
+            guard_calls(board.session, board.dictionary, board.spec, timeout_s, wall_timeout_s)
         board.functions[_ROUNDS](3)
     except BoardprofError as error:
         return Finding(subject, FAILED, f"after {name}: {error.message}")
