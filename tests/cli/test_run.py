@@ -262,6 +262,37 @@ def test_five_calls_in_a_sample_count_five_times_one(tmp_path: Path, rv32: str) 
     assert five["calls"][0]["Count"] == {"count": 5}
 
 
+SHORT = """
+int twice(int a) { return a + a; }
+void clear(int *x) { *x = 0; }
+int next(void) { static int n; return ++n; }
+"""
+
+
+def test_a_sample_has_more_calls_if_one_is_too_short_for_the_systems_clock(tmp_path: Path) -> None:
+    (tmp_path / "short.c").write_text(SHORT)
+    [found] = measured(tmp_path, tmp_path / "short.c:twice", "a=3")["boardprof"]["measurements"]
+    assert found["number"] in (100, 1000, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        pytest.param("twice", ["a=3", "--number", "1"], id="asked-for"),
+        pytest.param("twice", ["a=3", "--cold"], id="cold"),
+        pytest.param("clear", ["x=[1]:ones"], id="writes"),
+        pytest.param("next", [], id="keeps-state"),
+    ],
+)
+def test_a_sample_has_one_call_if_more_were_another_measurement(
+    tmp_path: Path, function: str, arguments: list[str]
+) -> None:
+    (tmp_path / "short.c").write_text(SHORT)
+    target = tmp_path / f"short.c:{function}"
+    [found] = measured(tmp_path, target, *arguments)["boardprof"]["measurements"]
+    assert found["number"] == 1
+
+
 def test_optimisation_is_that_of_the_users_code(tmp_path: Path, rv32: str) -> None:
     plain = measured(tmp_path, "-b", rv32, f"{WORKLOADS}:fir_q15", "-O0", "--repeat", "1")
     tuned = measured(tmp_path, "-b", rv32, f"{WORKLOADS}:fir_q15", "-O3", "--repeat", "1")

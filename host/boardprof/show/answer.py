@@ -522,6 +522,11 @@ def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str
     numbers = [row.judged.summary.n for row in rows]
     least, most = min(numbers), max(numbers)
     samples = f" of {f'{least:,} to ' if least < most else ''}{plural(most, 'sample')}"
+    record = report.record
+    each_has = sorted({each.number or 1 for each in record.measurements}) if record else []
+    if each_has[-1:] > [1]:
+        fewest = f"{each_has[0]:,} to " if len(each_has) > 1 else ""
+        samples += f" of {fewest}{each_has[-1]:,} calls"
     samples += _range(rows[0]) if len(rows) == 1 else ""
     if one == "pass" and most == 1:  # statistics: one sample of all passes
         what, samples = "Means per pass", ""

@@ -282,7 +282,7 @@ def benchmark_jobs(benchmarks: Benchmarks, base: Plan) -> list[Job]:
         folders = (os.path.abspath(benchmarks.folder / each) for each in code.includes)
         words += [shlex.quote(f"-I{folder}") for folder in folders]
         times = plan.connection.timeout_s, plan.connection.wall_timeout_s
-        limits = Limits(plan.metrics or (), plan.number, plan.repeat, plan.warmup, *times)
+        limits = Limits(plan.metrics or (), plan.number or 1, plan.repeat, plan.warmup, *times)
         file, flags = str(benchmarks.folder / str(plan.path)), " ".join(filter(None, words))
         names = plan.boards or (default_board().name,)
         jobs += [

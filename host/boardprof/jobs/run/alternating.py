@@ -81,8 +81,10 @@ def run_in_turns(
     outcomes: tuple[list[Outcome], list[Outcome]] = ([], [])
     for number, turn in enumerate(turns(sessions), 1):
         side, found = (before, after)[turn], outcomes[turn]
+        # Sessions with another number of calls would not be pairs.
+        plans = [replace(plan, number=plan.number or 1) for plan in side.plans]
         with contextlib.chdir(side.folder or "."), part_of(f"session {number} of {2 * sessions}"):
-            found.append(run_plans(side.plans, listener, is_chosen))
+            found.append(run_plans(plans, listener, is_chosen))
         last = found[-1]
         is_lost = last.report is None or len(side.plans) == 1
         if last.interrupted or (last.failures and is_lost):

@@ -36,6 +36,7 @@ from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
+from boardprof.results.stats.warnings import MOST_CALLS, calls_needed
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import (
     BoardSpec,
@@ -288,23 +289,28 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             measurement = wanted.with_missing(measurement, board)
             return replace(measurement, label=plan.label, tolerance=plan.tolerance)
 
+        def measured(number: int) -> Measurement:
+            return board.measure(
+                name,
+                metrics=wanted.of(board),
+                **rounds,
+                may_shorten=not rounds,
+                number=number,
+                cold=plan.cold,
+                mask_interrupts=plan.mask_interrupts,
+                meter=meter,
+                named=plan.data.values(board.functions[name], board.memory.size),
+                on_progress=show,
+                on_transfer=_if_slow(show_bytes),
+                on_note=listener.on_note,
+            )
+
         measurement: Measurement | None = None
         try:
             with _waiting(board, what) as heard:
-                measurement = board.measure(
-                    name,
-                    metrics=wanted.of(board),
-                    **rounds,
-                    may_shorten=not rounds,
-                    number=plan.number,
-                    cold=plan.cold,
-                    mask_interrupts=plan.mask_interrupts,
-                    meter=meter,
-                    named=plan.data.values(board.functions[name], board.memory.size),
-                    on_progress=show,
-                    on_transfer=_if_slow(show_bytes),
-                    on_note=listener.on_note,
-                )
+                measurement = measured(plan.number or 1)
+                while more := _more_calls(plan, measurement):
+                    measurement = measured(more)
             if plan.hotspots and measurement.profile is None:  # core-cycles have one already
                 named = plan.data.values(board.functions[name], board.memory.size)
                 again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
@@ -316,6 +322,20 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             error.kept = None if kept is None else told(kept)
             raise
         return told(measurement)
+
+
+def _more_calls(plan: Plan, measurement: Measurement) -> int:
+    """Return how many calls a sample needs for the clock of an operating system; 0 if enough.
+
+    On other boards a function may cost more in its first call of a sample, and that is measured.
+    """
+    is_fixed = plan.number is not None or plan.cold or plan.energy is not None
+    if is_fixed or not measurement.device.cpu or measurement.findings:
+        return 0
+    if len(set(measurement.output_crc32s)) > 1:  # it keeps state: calls differ
+        return 0
+    number = calls_needed(assemble([measurement]))
+    return number if measurement.number < number <= MOST_CALLS else 0
 
 
 _BEFORE = CALIBRATION_SAMPLES + 1

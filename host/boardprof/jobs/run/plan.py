@@ -96,7 +96,8 @@ class PlanData:
 class Plan:
     """The request of ``boardprof run``; the command's help says what each option means."""
 
-    # Without ``warmup`` and ``repeat``, a function that takes long is called less often.
+    # Without ``warmup`` and ``repeat``, a function that takes long is called less often. Without
+    # ``number``, a sample has several calls if one is too short for an operating system's clock.
     # `run_plans` sets ``data`` to what `read_data` returns, and ``wanted`` to what it makes of
     # ``metrics``.
 
@@ -108,7 +109,7 @@ class Plan:
     metrics: tuple[str, ...] | None = None
     warmup: int | None = None
     repeat: int | None = None
-    number: int = 1
+    number: int | None = None
     code: BuildOptions = field(default_factory=BuildOptions)
     cold: bool = False
     mask_interrupts: bool = False

@@ -225,8 +225,13 @@ def _bimodal(group: GroupSummary) -> _Doubts:
         yield (
             f"the samples fall into two groups, {low.n} near {_figure(low.middle)} and {high.n} "
             f"near {_figure(high.middle)}: their median says little.",
-            "Look for what alternates: an interrupt (try --mask-interrupts), a cache or flash "
-            "line, data that differs from call to call.",
+            "Look for what alternates: "
+            + (
+                "another program, the speed of the CPU, data that differs from call to call."
+                if _shares_its_cpu(group)
+                else "an interrupt (try --mask-interrupts), a cache or flash line, data that "
+                "differs from call to call."
+            ),
         )
 
 
@@ -272,7 +277,7 @@ def _apart(group: GroupSummary) -> Apart | None:
 def _coarse(group: GroupSummary) -> _Doubts:
     step, median = float(group.grain), abs(group.summary.median)
     if step > 0 and step > _LARGE_GRAIN * median:
-        many = max(100, 10 * _calls(group))
+        many = _more_calls("grain", group)
         share = "more than the median"
         if median:
             percent = 100 * step / median
@@ -286,15 +291,16 @@ def _coarse(group: GroupSummary) -> _Doubts:
 
 def _slight(group: GroupSummary) -> _Doubts:
     taken, median = float(group.overhead.taken), float(group.summary.median)
-    many = max(1000, 10 * _calls(group))
+    many = _more_calls("overhead", group)
+    longer = f"Make the samples longer: --number {many}. Or count instructions where you can."
+    if many > MOST_CALLS:
+        longer = "No sample is long enough for that. Count instructions, such as with -b qemu-rv32."
     if group.overhead.doubt > median:
         yield (
             f"the measurement overhead is {taken:.3g} per {one_of([group.key.label])}, "
             f"more than the {median:.3g} that "
             "remain after it is subtracted.",
-            _AS_GIVEN
-            if group.writes_arrays
-            else f"Make the samples longer: --number {many}. Or count instructions where you can.",
+            _AS_GIVEN if group.writes_arrays else longer,
         )
 
 
@@ -304,9 +310,32 @@ _AS_GIVEN = (
 )
 
 
-def _calls(group: GroupSummary) -> int:
-    """Return the number of calls in a sample, as far as a clock's step tells."""
-    return round(group.cold_grain / group.grain) if group.grain else 1
+MOST_CALLS = 10_000
+"""More calls in a sample do not help: what is still too short is shorter than their loop's step."""
+
+_LONGER: dict[Kind, int] = {"grain": 100, "overhead": 1000}
+"""The least number of calls that makes a sample longer."""
+
+
+def _more_calls(kind: Kind, group: GroupSummary) -> int:
+    """Return how many calls to try in a sample; how many it has, a clock's step tells."""
+    now = round(group.cold_grain / group.grain) if group.grain else 1
+    return max(_LONGER[kind], 10 * now)
+
+
+def calls_needed(report: Report) -> int:
+    """Return how many calls to try in a sample, if they are too short to time; 0 if they are not.
+
+    Also 0 if the calls write to their arrays, and for what is not judged by its time.
+    """
+    for group in main_metrics(summaries(report)):
+        if group.metric != DURATION or group.doubts or group.writes_arrays:
+            continue
+        if any(_slight(group)):
+            return _more_calls("overhead", group)
+        if group.grain > _RELEVANT * abs(group.summary.median):
+            return _more_calls("grain", group)
+    return 0
 
 
 def _noisy(group: GroupSummary) -> _Doubts:

@@ -163,7 +163,11 @@ NAME=VALUE sets an argument:
     "Samples to take. [default: 10; if a call takes over 0.5 s, 2 on emulated boards and 5 "
     "on others]",
 )
-@number_option("--number", "Calls per sample.", default=1)
+@number_option(
+    "--number",
+    "Calls per sample. [default: 1; more on native and Linux boards if one call is too short to "
+    "time and writes no arrays]",
+)
 @click.option(
     "-L",
     "--parameter-list",
@@ -595,7 +599,7 @@ def _since(report: Report, request: _Request, options: Mapping[str, Any]) -> Com
                 request.benchmarks or _is_of_same_file(found.run, request)
             ):
                 continue
-            if _number(found.report) != _number(report):  # later calls of a sample may cost less
+            if not _have_same_number(found.report, report):  # later calls of a sample may cost less
                 continue
             with contextlib.suppress(ComparisonError):  # such as another compiler
                 compared = compare(found.report, report, before_name=found.label)
@@ -605,9 +609,16 @@ def _since(report: Report, request: _Request, options: Mapping[str, Any]) -> Com
     return newest
 
 
-def _number(report: Report) -> object:
-    """Return the number of calls in each sample."""
-    return report.configuration.get("Number")
+def _have_same_number(before: Report, after: Report) -> bool:
+    """Tell whether samples of the same functions have the same number of calls."""
+    old, new = (
+        {
+            (each.device, each.label or each.name): each.number
+            for each in (one.record.measurements if one.record is not None else ())
+        }
+        for one in (before, after)
+    )
+    return all(old[place] == new[place] for place in old.keys() & new.keys())
 
 
 def _is_of_same_file(run: Run, request: _Request) -> bool:
