@@ -188,6 +188,23 @@ def test_one_run_is_compared_with_the_last(tmp_path: Path) -> None:
     )
 
 
+def test_the_last_run_is_compared_with_the_newest_one_of_the_same_function(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    environment = {"BOARDPROF_HISTORY": str(path)}
+    for name, count in (("fir", 100), ("fir", 80), ("iir", 70), ("fir", 90), ("dct", 60)):
+        rows = report_of({"instructions": [count]}, name=name)
+        History(path).save(rows)
+    refused = boardprof("compare", environment=environment)
+    assert (refused.code, refused.out) == (2, "")
+    assert "No run before #5 measured one of its functions" in refused.err
+    History(path).remove("#5")
+    found = boardprof("compare", environment=environment)
+    assert found.code == 0
+    assert "Before: #2" in found.out
+    assert "After:  #4" in found.out
+    assert "+12.50 %" in found.out
+
+
 def test_a_run_is_not_compared_with_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

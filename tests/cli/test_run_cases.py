@@ -55,6 +55,31 @@ def test_functions_of_a_list_are_measured_in_its_order(source: str) -> None:
     assert measured(f"{source}:slower,plain", "n=3") == [("slower", "n=3", 5), ("plain", "n=3", 1)]
 
 
+def test_the_stored_run_and_markdown_tell_the_best_function_too(
+    source: str, tmp_path: Path
+) -> None:
+    environment = {"BOARDPROF_TABLE": "", "BOARDPROF_HISTORY": f"{tmp_path / 'history.sqlite'}"}
+    words = ("run", "-q", "-b", "qemu-rv32", f"{source}:slower,plain", "n=3")
+    done = boardprof(*words, "--export", "markdown=-", environment=environment)
+    assert (
+        "| `slower` | 5 | exact | 0 | 1.00 |\n| `plain` | 1 | exact | 0 | **0.20 best** |"
+        in done.out
+    )
+    shown = boardprof("show", "last", environment=environment).out.splitlines()
+    assert [line.split() for line in shown[1:3]] == [
+        ["slower", "5", "exact", "0", "1.00"],
+        ["plain", "1", "exact", "0", "0.20", "best"],
+    ]
+
+
+def test_medians_are_a_line_of_csv_for_each_function_and_metric(source: str) -> None:
+    words = ("-b", "qemu-rv32", f"{source}:slower", "n=3", "--number", "4")
+    done = boardprof("run", "-q", *words, "--export", "medians=-")
+    header, *lines = done.out.splitlines()
+    assert header == "name,label,arguments,flags,device,metric,samples,median,min,max,mean,stddev"
+    assert '"slower","","n=3","","qemu-rv32","instructions",10,5,5,5,5,0.0' in lines
+
+
 def test_the_best_function_of_a_list_is_told(source: str) -> None:
     header, slower, plain, *_ = answer(f"{source}:slower,plain", "n=3")
     assert header == ["Name", "instructions", "Spread", "Stack", "Relative"]

@@ -357,12 +357,14 @@ class Record:
         devices: the boards, by name.
         measurements: in the order of the rows.
         missing: what could not be measured, and why.
+        alternatives: whether the functions do the same, and it is asked which one is best.
         others: keys that this version does not know; they are kept.
     """
 
     devices: Mapping[str, Device] = field(default_factory=dict)
     measurements: tuple[MeasurementRecord, ...] = ()
     missing: tuple[str, ...] = ()
+    alternatives: bool = False
     others: Mapping[str, Any] = field(default_factory=dict)
 
 

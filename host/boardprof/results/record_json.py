@@ -46,7 +46,7 @@ SCHEMA_VERSION: Final = 1
 Place: TypeAlias = tuple[str | int, ...]
 
 _KEYS: Final[Mapping[type, str]] = {
-    Record: "devices measurements missing",
+    Record: "devices measurements missing alternatives?",
     Device: (
         "clock_kind emulated cpu? port agent_version build_id cflags boot_id unsupported collectors"
     ),
@@ -100,7 +100,7 @@ def read_record(value: object) -> Record:
             where=place_text("boardprof", "schema_version"),
             hint="read it with the release of boardprof that wrote it, or with a newer one",
         )
-    known = {"schema_version", *_KEYS[Record].split()}
+    known = {"schema_version", *(key.rstrip("?") for key in _KEYS[Record].split())}
     others = {key: each for key, each in found.items() if key not in known}
     record: Record = form_of(Record).read(found, ())
     devices = {

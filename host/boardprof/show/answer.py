@@ -69,18 +69,13 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
 _AS_GOOD: Final = ("same", "noise", "within overhead", "too few samples")
 
 
-def settings_of(
-    keys: Iterable[GroupKey], *, compares_functions: bool = False
-) -> dict[GroupKey, list[int]]:
-    """Return the indices of the settings of each function on each board, in order.
-
-    With ``compares_functions``, a function is one of the settings, too.
-    """
+def settings_of(keys: Iterable[GroupKey], *, alternatives: bool = False) -> list[list[int]]:
+    """Return the indices of what to compare: settings of flags, or ``alternatives`` too."""
     found: dict[GroupKey, list[int]] = {}
     for place, key in enumerate(keys):
-        of = replace(key, flags="", name="", hash="") if compares_functions else key
+        of = replace(key, name="", hash="") if alternatives else key
         found.setdefault(replace(of, flags=""), []).append(place)
-    return found
+    return [*found.values()]
 
 
 _LEADING: Final = (DURATION, "cycles", "instructions", CORE_CYCLES, "ticks", ENERGY)
@@ -265,12 +260,8 @@ def answer_page(
     *,
     name: str = "",
     shows_others: bool = False,
-    compares_functions: bool = False,
 ) -> Page:
-    """Return the answer of a Report, the run ``name``; empty if no sample has a call's cost.
-
-    With ``compares_functions``, it says which function is best, as for settings of a sweep.
-    """
+    """Return the answer of a Report, the run ``name``; empty if no sample has a call's cost."""
     changes = {} if since is None else {row.place: row for row in since.rows}
     outputs = {place_in(each, "") for each in since.outputs} if since is not None else set()
     builds = set() if since is None else {*since.before_facts} & {*since.after_facts}
@@ -286,9 +277,7 @@ def answer_page(
     if not rows:
         return []
     before = "" if since is None else since.before_name
-    settings = [
-        *settings_of((row.key for row in rows), compares_functions=compares_functions).values()
-    ]
+    settings = settings_of((row.key for row in rows), alternatives=_has_alternatives(report))
     answer = _line(rows[0], before) if len(rows) == 1 else _table(rows, before, settings)
     return [
         answer,
@@ -303,14 +292,19 @@ def answer_page(
     ]
 
 
-def answer_table(report: Report) -> tuple[Table, str] | None:
-    """Return the answer as a table, and a line on its origin; None if no sample has a cost."""
+def answer_table(report: Report) -> tuple[Table, list[str]] | None:
+    """Return the answer as a table, and lines on it; None if no sample has a cost."""
     rows = _rows(report, False)
     if not rows:
         return None
-    swept = list(settings_of(row.key for row in rows).values())
-    table = _table(rows, "", swept) if len(swept) == len(rows) else _sweep(rows, swept)
-    return table, _origin(report, rows, "", "below")
+    settings = settings_of((row.key for row in rows), alternatives=_has_alternatives(report))
+    is_sweep = len(settings) < len(rows) and not _has_alternatives(report)
+    table = _sweep(rows, settings) if is_sweep else _table(rows, "", settings)
+    return table, [*_alike(rows, settings), _origin(report, rows, "", "below")]
+
+
+def _has_alternatives(report: Report) -> bool:
+    return report.record is not None and report.record.alternatives
 
 
 def _rows(report: Report, shows_others: bool) -> list[_Row]:

@@ -37,6 +37,7 @@ _REPORT = {
     "html": "show.html:render_html",
     "json": "results.report_json:render_json",
     "markdown": "show.markdown:render_markdown",
+    "medians": "show.rows:render_medians",
     "openmetrics": "show.rows:render_openmetrics",
     "pprof": "show.profile_files:render_pprof",
     "speedscope": "show.flame_graph:render_speedscope",

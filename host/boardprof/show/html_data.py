@@ -144,9 +144,9 @@ def _add_sweep(
     """Add the number of its function, and the multiple of the first setting, to each row."""
     keys = list(rows)
     settings = settings_of(keys)
-    if max(map(len, settings.values()), default=0) < 2:
+    if max(map(len, settings), default=0) < 2:
         return
-    for number, members in enumerate(settings.values()):
+    for number, members in enumerate(settings):
         swept = [keys[member] for member in members]
         for key in swept:
             rows[key]["function"] = number

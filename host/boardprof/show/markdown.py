@@ -104,16 +104,16 @@ def markdown_table(headers: list[str], rows: list[list[str]], *, left: int = 1) 
 
 
 def _answer(report: Report) -> list[str]:
-    """Return the table with the cost of a call, and its origin."""
+    """Return the table with the cost of a call, and what is said of it."""
     found = answer_table(report)
     if found is None:
         return []
-    table, origin = found
+    table, lines = found
     headers = [plain_text(column.header) for column in table.columns]
     cells = [_cells(column) for column in table.columns]
     left = sum(column.is_text for column in table.columns)
     rows = [list(row) for row in zip(*cells, strict=True)]
-    return [markdown_table(headers, rows, left=left), f"{plain_text(origin)}\n"]
+    return [markdown_table(headers, rows, left=left), *(f"{plain_text(line)}\n" for line in lines)]
 
 
 def _cells(column: Column) -> list[str]:

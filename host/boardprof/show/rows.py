@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a Report as CSV and as a DataFrame of pandas, and their medians for other services.
+"""The rows of a Report as CSV and as a DataFrame of pandas; their medians, also for other services.
 
 CSV is that of RFC 4180, with LF at the ends of lines. The header is the union of all column names
 in byte order. Strings are always quoted, numbers never. A missing value is empty. Floats have as
@@ -72,6 +72,22 @@ def _quoted(text: str) -> str:
 def _quoted_if_needed(name: str) -> str:
     is_plain = name and not _NEEDS_QUOTES.intersection(name)
     return name if is_plain and not name.startswith(_BEGINS_FORMULA) else _quoted(name)
+
+
+def render_medians(report: Report) -> str:
+    """Return a line of CSV for each metric of each function, with statistics per call."""
+    lines = [_MEDIANS]
+    for each in summaries(report, without=SHARES):
+        key, found = each.key, each.summary
+        texts = (key.name, key.label, key.shapes, key.flags, key.device, each.metric)
+        spread = [repr(found.stddev) if found.stddev is not None else ""]
+        ends = [*map(repr, (found.median, found.minimum, found.maximum, found.mean)), *spread]
+        lines.append(",".join([*map(_quoted, texts), f"{found.n}", *ends]))
+    text = "".join(f"{line}\n" for line in lines)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+_MEDIANS: Final = "name,label,arguments,flags,device,metric,samples,median,min,max,mean,stddev"
 
 
 # -- pandas --------------------------------------------------------------------------------------

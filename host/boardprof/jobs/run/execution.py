@@ -481,7 +481,13 @@ def run_plans(
         measurements.sort(key=lambda each: places.get(each.label or each.function, 0))
         # The flags of a benchmark are its own: its name tells its rows apart.
         swept = plans[0].sweep is not None or (False if plans[0].benchmark else None)
-        report = assemble(measurements, swept=swept, missing=missing, wrong=wrong)
+        report = assemble(
+            measurements,
+            swept=swept,
+            missing=missing,
+            wrong=wrong,
+            alternatives=len({plan.function for plan in plans if plan.case}) > 1,
+        )
     return Outcome(report, tuple(failures), interrupted)
 
 

@@ -48,11 +48,13 @@ def assemble(
     swept: bool | None = None,
     missing: Sequence[str] = (),
     wrong: Sequence[str] = (),
+    alternatives: bool = False,
 ) -> Report:
     """Build the Report of at least one measurement, on one or more boards.
 
     ``missing`` could not be measured, e.g. ``iir on m4: it ran too long``; ``wrong`` are outputs
     that differ from what was expected. Rows name their flags if ``swept``; None if these differ.
+    ``alternatives``: the functions do the same.
     """
     measurements = mark_emulators(measurements)
     totals = totals_of(measurements)
@@ -64,7 +66,7 @@ def assemble(
         configuration["Missing"] = "; ".join(missing)
     if wrong:
         configuration["Wrong output"] = "; ".join(wrong)
-    record = replace(record_of(measurements), missing=tuple(missing))
+    record = replace(record_of(measurements), missing=tuple(missing), alternatives=alternatives)
     return Report(rows, totals, configuration, record=record)
 
 

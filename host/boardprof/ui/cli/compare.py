@@ -200,7 +200,7 @@ def write_comment(comparison: Comparison, name: str | None) -> list[BoardprofErr
 
 
 @click.command(short_help="Compare two runs: what got better or worse; a gate for CI.")
-@click.argument("before", default="last~1", shell_complete=complete_run)
+@click.argument("before", required=False, shell_complete=complete_run)
 @click.argument("after", nargs=-1, metavar="[AFTER]...", shell_complete=complete_run)
 @gate_options
 @click.option(
@@ -225,14 +225,19 @@ def write_comment(comparison: Comparison, name: str | None) -> list[BoardprofErr
 @comment_option
 @width_option
 def compare(
-    before: str, after: tuple[str, ...], changed: bool, comment: str | None, **options: Any
+    before: str | None,
+    after: tuple[str, ...],
+    changed: bool,
+    comment: str | None,
+    **options: Any,
 ) -> int:
     """Compare two runs: what got better or worse, and what is only noise.
 
     BEFORE and AFTER are files of a Report or a baseline, or runs in the history: last, last~1, #42,
     a name given by `run --save`, a branch or a commit. In a project, all except #42 refer to its
-    own runs. [BEFORE defaults to last~1, AFTER to last] Several AFTERs, such as Reports of jobs for
-    one board each, are compared as one Report.
+    own runs. [AFTER defaults to last, BEFORE to the newest run before it with a function, arguments
+    and a board of it] Several AFTERs, such as Reports of jobs for one board each, are compared as
+    one Report.
 
     Exact counts, such as those of emulators, differ if the numbers differ. All other metrics differ
     if a rank test says so. Without --fail-if nothing counts as a regression.
@@ -265,7 +270,19 @@ def compare(
     return REGRESSION if comparison.failed else failures[0].exit_code if failures else 0
 
 
-def _compared(gate: GateOptions, before: str, after: Sequence[str]) -> Comparison:
+def _compared(gate: GateOptions, before: str | None, after: Sequence[str]) -> Comparison:
+    if before is None:
+        from boardprof.results.history.report_lookup import find_run, like_runs
+
+        last = find_run("last")
+        earlier = next(like_runs(last.report, before=last.run), None)
+        if earlier is None:
+            raise UsageError(
+                f"No run before {last.label} measured one of its functions with the same arguments "
+                "on the same board.",
+                hint="boardprof history lists the runs; name two: boardprof compare BEFORE AFTER",
+            )
+        before = earlier.label
     if len(after) < 2:
         return gate.compared(before, *(after or ("last",)))
     from boardprof.results.history.report_lookup import find_run

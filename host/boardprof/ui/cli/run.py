@@ -324,7 +324,6 @@ class _Request:
     benchmarks: Sequence[Benchmark] = ()  # the chosen ones
     folder: Path | None = None  # of the benchmarks' file, which their paths begin at
     is_whole: bool = False  # all benchmarks of the file on all their boards
-    compares: bool = False  # its functions are alternatives
 
     @property
     def files(self) -> list[str | Path]:
@@ -388,8 +387,7 @@ def _request(
     if chosen is None:
         assert target is not None
         plan = _plan(target, values, board_names, options)
-        cases = cases_of(plan, options["lists"])
-        return _Request(cases, target, compares=len({each.function for each in cases}) > 1)
+        return _Request(cases_of(plan, options["lists"]), target)
     if options["lists"]:
         raise UsageError(
             "-L lists values of arguments, and the project's benchmarks have their own.",
@@ -656,7 +654,6 @@ def _echo_report(
             since,
             name=name,
             shows_others=options["metrics"] is not None,
-            compares_functions=request.compares,
         )
         if options["verbose"]:
             echo_configuration(report)
