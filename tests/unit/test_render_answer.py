@@ -25,8 +25,8 @@ def exact(name: str, instructions: int, **more: Metric) -> list[dict[str, Metric
     return [row | counts | more for _ in range(10)]
 
 
-def emulated(*rows: dict[str, Metric]) -> Report:
-    extra = {"schema_version": 1, "devices": {"qemu-rv32": EMULATOR}}
+def emulated(*rows: dict[str, Metric], **facts: object) -> Report:
+    extra = {"schema_version": 1, "devices": {"qemu-rv32": EMULATOR}, **facts}
     return Report(rows, {}, {"Warm-up": Count(10), "qemu-rv32 clock": SIMULATED}, extra)
 
 
@@ -205,8 +205,8 @@ def test_a_change_of_the_same_build_is_not_one_of_the_code() -> None:
 
 
 def test_functions_that_are_alternatives_are_multiples_of_the_first() -> None:
-    report = emulated(*exact("fir", 200), *exact("iir", 50))
-    assert answer(report, compares_functions=True).splitlines()[:3] == [
+    report = emulated(*exact("fir", 200), *exact("iir", 50), alternatives=True)
+    assert answer(report).splitlines()[:3] == [
         "Name  instructions  Spread   Relative",
         "fir            200   exact       1.00",
         "iir             50   exact  0.25 best",
