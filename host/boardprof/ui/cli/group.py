@@ -36,6 +36,10 @@ class _MaybeFile(click.types.StringParamType):
         return complete_file(ctx, param, incomplete)
 
 
+MOST_USED = "Most used"
+"""The section of options that ``-h`` shows; ``--help`` shows all."""
+
+
 class SectionedCommand(click.Command):
     """A command whose many options are grouped into sections in its help."""
 
@@ -43,6 +47,25 @@ class SectionedCommand(click.Command):
         """Create the command."""
         super().__init__(*args, **options)
         self.sections = sections
+        self._is_short = False  # the help that is printed
+        if MOST_USED in sections:
+            self.context_settings = {"help_option_names": ["--help"]}
+            self.params.append(
+                click.Option(
+                    ["-h"],
+                    is_flag=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=self._show_short_help,
+                    help="Show the most used options and exit.",
+                )
+            )
+
+    def _show_short_help(self, ctx: click.Context, option: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            self._is_short = True
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections."""
@@ -55,6 +78,9 @@ class SectionedCommand(click.Command):
             record = option.get_help_record(ctx)
             if record is not None and isinstance(option, click.Option):
                 records.setdefault(titles.get(option.name or "", "Help"), []).append(record)
+        if self._is_short:
+            rest = sum(len(rows) for title, rows in records.items() if title != MOST_USED)
+            records = {MOST_USED: records[MOST_USED], "Help": [("--help", f"Show the other {rest} options.")]}
         for title, rows in records.items():
             with formatter.section(title):
                 formatter.write_dl(rows)

@@ -26,7 +26,7 @@ from boardprof.ui.cli.compare import (
     write_comparison,
 )
 from boardprof.ui.cli.exit_codes import INTERRUPTED
-from boardprof.ui.cli.group import SectionedCommand
+from boardprof.ui.cli.group import MOST_USED, SectionedCommand
 from boardprof.ui.cli.options import (
     BOARD_SECTION,
     BUILD_SECTION,
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
 
 _SECTIONS = {
-    "Most used": "board_names port metrics repeat optimize sweep table",
+    MOST_USED: "board_names port metrics repeat optimize sweep table",
     "What to measure": "tags watch metrics warmup repeat number lists cold mask_interrupts "
     "hotspots sampled probe energy sweep",
     "The board": BOARD_SECTION,
