@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Outcome, boardprof
-from tests.support import git
+from tests.support import git, requires_tool
 
 SOURCE = """\
 unsigned count(unsigned n) {
@@ -76,6 +76,15 @@ def test_a_run_of_other_flags_arguments_or_board_is_not_compared_with(
     assert " since " not in run(history, "--cflags=-Os").out
     assert " since " not in run(history, "-b", "linux").out
     assert " since #1" in run(history).out
+
+
+def test_a_run_with_more_calls_in_a_sample_is_not_compared_with(history: dict[str, str]) -> None:
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    board = ("-b", "qemu-rv32")
+    run(history, *board)
+    assert "since" not in run(history, *board, "--number", "3").out
+    assert " since #1" in run(history, *board).out
 
 
 def test_a_function_of_that_name_in_another_file_is_not_compared_with(

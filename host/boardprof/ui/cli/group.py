@@ -80,7 +80,10 @@ class SectionedCommand(click.Command):
                 records.setdefault(titles.get(option.name or "", "Help"), []).append(record)
         if self._is_short:
             rest = sum(len(rows) for title, rows in records.items() if title != MOST_USED)
-            records = {MOST_USED: records[MOST_USED], "Help": [("--help", f"Show the other {rest} options.")]}
+            records = {
+                MOST_USED: records[MOST_USED],
+                "Help": [("--help", f"Show the other {rest} options.")],
+            }
         for title, rows in records.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
