@@ -9,7 +9,7 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +18,10 @@ import pytest
 
 import boardprof
 from boardprof.base.errors import DeviceFaultError, LinkError, RpcError, UsageError
+from boardprof.measure.board import board as board_module
 from boardprof.measure.board.board import Board
+from boardprof.results.report.measurement import Measurement
+from boardprof.results.report.report import Report
 from boardprof.wire.link import line
 from boardprof.wire.link.line import ThreadLock
 from boardprof_protocol.codes import ErrorCode
@@ -298,6 +301,26 @@ def test_a_cancel_when_a_measurement_has_just_made_its_last_call_is_not_lost(boa
         board.measure("mix", 1, warmup=1, repeat=3, on_progress=cancel_at_the_end)
     assert caught.value.code == ErrorCode.CANCELLED
     assert board.measure("mix", 5, warmup=1, repeat=1).result == 387276924
+
+
+def test_a_cancel_while_the_report_of_many_samples_is_made_is_not_lost(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assemble, others = board_module.assemble, 0
+
+    def assembled(measurements: Sequence[Measurement]) -> Report:
+        with ThreadPoolExecutor(1) as pool:
+            for _ in range(others):
+                pool.submit(board.functions.mix, 5).result(30)
+            board.session.cancel()
+        return assemble(measurements)
+
+    monkeypatch.setattr(board_module, "assemble", assembled)
+    with pytest.raises(RpcError) as caught:
+        board.profile("mix", 1, warmup=1, repeat=3)
+    assert caught.value.code == ErrorCode.CANCELLED
+    others = 1  # it may be the other thread's call that is meant
+    assert len(board.profile("mix", 1, warmup=1, repeat=3).calls) == 3
 
 
 @pytest.mark.parametrize("name", ["native", "linux"])

@@ -305,21 +305,27 @@ class Board:
             CheckFailedError: the function's own check says that its result is wrong.
             MeterError: the meter was unplugged, or its pin is not the marker.
         """
-        measurement = self.measure(
-            function,
-            *args,
-            metrics=metrics,
-            warmup=warmup,
-            repeat=repeat,
-            number=number,
-            named=named,
-            cold=cold,
-            mask_interrupts=mask_interrupts,
-            meter=meter,
-            on_progress=on_progress,
-            on_transfer=on_transfer,
-        )
-        return assemble([measurement])
+        line = self.session.line
+        with self.session.exclusive(function):
+            measurement = self.measure(
+                function,
+                *args,
+                metrics=metrics,
+                warmup=warmup,
+                repeat=repeat,
+                number=number,
+                named=named,
+                cold=cold,
+                mask_interrupts=mask_interrupts,
+                meter=meter,
+                on_progress=on_progress,
+                on_transfer=on_transfer,
+            )
+            turn = line.turns
+        report = assemble([measurement])  # of many samples this takes long, and it may be cancelled
+        if line.turns == turn:
+            self.session.check_cancelled(function)
+        return report
 
     def measure(
         self,

@@ -173,6 +173,7 @@ class Line:
         self.clock = clock  # seconds; the transport waits by the same clock
         self.is_board = False  # a board has answered: its silence is not the line's
         self.cancelled = False  # ends this turn's call under way, or its next one
+        self.turns = 0  # of all threads so far
         self.limit_s: float | None = None  # after which the board ends a call, on its clock
         self.surely_s = _NEVER  # wall seconds after which a living board has ended it
         self.wall_s: float | None = None  # longest silence; None derives it from the other limit
@@ -377,6 +378,7 @@ class Line:
             )
         if self._threads.acquire(name, silence_s):
             self.cancelled = False
+            self.turns += 1
 
     def give_up(self, error: BaseException, name: str) -> None:
         """End what is under way; replace an error of the line by a more specific one, if any."""
