@@ -8,7 +8,7 @@
 #include "boardprof/bp_port.h"
 #include "bp_avr.h"
 
-/* Held back until the agent's next frame, so that a short text does not wait for the USART while a
+/* Held back until the window has ended, so that a short text does not wait for the USART while a
  * function is measured. */
 static uint8_t bp_stdio_held[64];
 static uint8_t bp_stdio_length;

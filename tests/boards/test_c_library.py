@@ -41,8 +41,10 @@ def test_output_of_avr_libc_goes_to_the_console(tmp_path: Path, name: str) -> No
         assert board.functions.errors(12) == 9
         assert board.functions.many(200) == ord("\n")
         assert board.functions.input() == -1
-        row = board.profile("line", 7, repeat=3).calls[-1]
-        assert row["cycles"] in [Count(n) for n in range(1200, 1700)]
+        # The USART takes 1,480 cycles for a byte, but not within a window.
+        cycles = {row["cycles"] for row in board.profile("line", 7, repeat=30).calls}
+        assert len(cycles) == 1
+        assert cycles <= {Count(n) for n in range(1200, 1700)}
         lines_before = len(lines)
         assert board.functions.elsewhere(5) == ord("5")
         assert board.functions.line(7) == 9

@@ -24,6 +24,7 @@ void bp_avr_timer_init(void) {
 bool bp_port_clock_intact(void) {
     bool intact = BP_TCCR1A == 0 && BP_TCCR1B == 1 && BP_AVR_TIMSK1 == BP_AVR_TOV1;
     bp_timer_set();
+    bp_port_write(NULL, 0); /* what the function has printed goes now, and not in a later window */
     return intact;
 }
 
