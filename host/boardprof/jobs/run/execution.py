@@ -310,7 +310,10 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             with _waiting(board, what) as heard:
                 measurement = measured(plan.number or 1)
                 while more := _more_calls(plan, measurement):
-                    measurement = measured(more)
+                    longer = measured(more)
+                    if not _calls_are_alike(longer):
+                        break
+                    measurement = longer
             if plan.hotspots and measurement.profile is None:  # core-cycles have one already
                 named = plan.data.values(board.functions[name], board.memory.size)
                 again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
@@ -330,12 +333,15 @@ def _more_calls(plan: Plan, measurement: Measurement) -> int:
     On other boards a function may cost more in its first call of a sample, and that is measured.
     """
     is_fixed = plan.number is not None or plan.cold or plan.energy is not None
-    if is_fixed or not measurement.device.cpu or measurement.findings:
-        return 0
-    if len(set(measurement.output_crc32s)) > 1:  # it keeps state: calls differ
+    if is_fixed or not measurement.device.cpu or not _calls_are_alike(measurement):
         return 0
     number = calls_needed(assemble([measurement]))
     return number if measurement.number < number <= MOST_CALLS else 0
+
+
+def _calls_are_alike(measurement: Measurement) -> bool:
+    """Tell whether nothing was noticed in which a later call differs from the first."""
+    return not measurement.findings and len(set(measurement.output_crc32s)) <= 1
 
 
 _BEFORE = CALIBRATION_SAMPLES + 1

@@ -125,7 +125,7 @@ def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
     \b
     boardprof run fir.c:fir n=256           on this machine
     boardprof run -b BOARD fir.c:all        each function, on a board
-    boardprof compare                       the last two runs
+    boardprof compare                       the last run with the one before it
     boardprof COMMAND --help                all options
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     if ctx.invoked_subcommand == "runtime":
