@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from boardprof import __version__
+from boardprof.ui.cli import main
 from tests.cli.command import BOARDPROF, boardprof
 
 HEAVY = {"_cffi_backend", "cffi", "construct", "elftools", "msgpack", "numpy", "rich", "serial"}
@@ -64,6 +65,13 @@ def test_short_help_of_run_is_the_most_used_options_and_the_long_one_has_all() -
     assert "NAME=VALUE sets an argument" in short.out
     assert "--fail-if RULE" not in short.out
     assert "  --fail-if RULE " in long.out
+
+
+def test_the_long_help_is_whole_after_the_short_one_in_a_process(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert [main(["run", "-h"]), main(["run", "--help"])] == [0, 0]
+    assert capsys.readouterr().out.count("--fail-if RULE") == 1
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["boards"], ["run", "--help"], ["rn"], []])

@@ -39,6 +39,9 @@ class _MaybeFile(click.types.StringParamType):
 MOST_USED = "Most used"
 """The section of options that ``-h`` shows; ``--help`` shows all."""
 
+_SHORT = "boardprof.short_help"
+"""In a context's ``meta`` if its help is the short one."""
+
 
 class SectionedCommand(click.Command):
     """A command whose many options are grouped into sections in its help."""
@@ -47,7 +50,6 @@ class SectionedCommand(click.Command):
         """Create the command."""
         super().__init__(*args, **options)
         self.sections = sections
-        self._is_short = False  # the help that is printed
         if MOST_USED in sections:
             self.context_settings = {"help_option_names": ["--help"]}
             self.params.append(
@@ -63,7 +65,7 @@ class SectionedCommand(click.Command):
 
     def _show_short_help(self, ctx: click.Context, option: click.Parameter, value: bool) -> None:
         if value and not ctx.resilient_parsing:
-            self._is_short = True
+            ctx.meta[_SHORT] = True
             click.echo(ctx.get_help(), color=ctx.color)
             ctx.exit()
 
@@ -78,7 +80,7 @@ class SectionedCommand(click.Command):
             record = option.get_help_record(ctx)
             if record is not None and isinstance(option, click.Option):
                 records.setdefault(titles.get(option.name or "", "Help"), []).append(record)
-        if self._is_short:
+        if _SHORT in ctx.meta:
             rest = sum(len(rows) for title, rows in records.items() if title != MOST_USED)
             records = {
                 MOST_USED: records[MOST_USED],

@@ -618,7 +618,7 @@ def _have_same_number(before: Report, after: Report) -> bool:
         {
             (each.device, each.label or each.name): each.number
             for each in record.measurements
-            if not record.devices[each.device].cpu
+            if (device := record.devices.get(each.device)) is None or not device.cpu
         }
         for record in (one.record or NO_RECORD for one in (before, after))
     )
