@@ -84,14 +84,14 @@ def test_all_of_a_file_leaves_out_what_cannot_be_called_and_says_why() -> None:
     assert (done.code, rows(done.out)) == (0, ["count_calls"])
     reason = "it takes a variable number of arguments"
     assert f"note: sum_of is skipped: {reason}\n" in done.err
-    assert "note: take_i8 is skipped: it takes (value: i8) -> i8; not given: value\n" in done.err
+    assert "note: take_i8 is skipped: it takes (value: i8) -> i8; it needs value\n" in done.err
 
 
 def test_all_with_arguments_takes_the_functions_that_want_just_these() -> None:
     done = boardprof("run", f"{SCALARS}:all", "value=1", "--repeat", "1", "--warmup", "0")
     # Their checks want other values. That of take_bool wants true, which 1 is.
     assert (done.code, rows(done.out)) == (6, ["take_bool"])
-    assert "note: count_calls is skipped: it takes () -> u32, without value\n" in done.err
+    assert "note: count_calls is skipped: it takes () -> u32; it has no value\n" in done.err
 
 
 def test_all_measures_the_others_if_a_function_does_not_take_such_a_value(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_noisy_samples_have_the_median_and_half_the_range_of_their_middle_half()
         ((12_345_678, 12_345_000, 12_346_000), "12.34568 ± 0.00025 s"),
         ((42_580, 31_580, 53_580), "42.6 ± 5.5 ms"),
         ((9_999, 9_989, 10_009), "9,999 ± 5 us"),
-        ((0.0755, 0.0655, 0.0855), "0.0755 ± 0.0050 us"),
+        ((0.0755, 0.0655, 0.0855), "75.5 ± 5.0 ns"),
         ((5.428, 5.4206, 5.4354), "5.4280 ± 0.0037 us"),
         ((60_000_000.0, 60_000_000.0, 60_000_000.0), "60 ± 0 s"),
     ],
@@ -100,7 +100,7 @@ def test_a_call_that_is_shorter_than_measuring_it_has_no_spread_and_one_line_say
     )
     report = Report(report.calls, {}, {"board warning": line}, report.extra)
     assert answer(report).splitlines()[:2] == [
-        "fir(n=64) on board: 0 us per call, too short to time alone",
+        "fir(n=64) on board: < 20 ns per call, too short to time alone",
         "board warning: x of fir may have wrapped",
     ]
 

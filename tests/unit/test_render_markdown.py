@@ -161,7 +161,7 @@ def test_warnings_and_what_is_missing_stand_between_the_answer_and_what_is_folde
         "--repeat 10.",
         "- ⚠️ `fir` on `m`, `Duration (us)`: the samples vary by 47.1 % of their mean: other "
         "programs use this machine, or the calls do not do the same work. 1 more like it. Stop "
-        "other programs, or take more samples, such as --repeat 100.",
+        "other programs, or take more samples: --repeat 100.",
         "",
     ]
 

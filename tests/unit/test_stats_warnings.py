@@ -200,7 +200,7 @@ def test_one_sample_that_another_program_delayed_has_one_warning_without_masking
     host = {"clock_kind": "measured", "emulated": False}
     [found] = doubts([*STEADY, 1600.0], facts=host)
     assert found.kind == "outliers"
-    assert found.hint == "Stop other programs, or take more samples, such as --repeat 100."
+    assert found.hint == "Stop other programs, or take more samples: --repeat 100."
 
 
 def test_outliers_are_named_with_their_place() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -54,12 +54,14 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
     is_clear = not any(map(modes_of, settings))  # of two groups, the median says little
     least = min(sure, key=lambda each: each.summary.median)
     verdicts = [difference(least.key, least, each, FALSE_ALARMS).verdict for each in settings]
-    shares = [_half(each) / float(each.summary.median or 1) for each in settings]
+    shares = [_own_half(each) / float(each.summary.median or 1) for each in settings]
     found = []
     for each, verdict, share in zip(settings, verdicts, shares, strict=True):
         ratio = each.summary.median / first
-        # Relative errors of independent values add up in quadrature.
-        spread = 0.0 if each is settings[0] else float(ratio) * math.hypot(share, shares[0])
+        # Relative errors of independent values add up in quadrature. The overhead's is one of both.
+        doubt = difference(each.key, settings[0], each, FALSE_ALARMS).doubt / float(abs(first))
+        spread = math.hypot(float(ratio) * math.hypot(share, shares[0]), doubt)
+        spread = 0.0 if each is settings[0] else spread
         is_best = "worse" in verdicts and verdict in _AS_GOOD and not each.doubts and is_clear
         unclear = {_DOUBTFUL: _DOUBTFUL, _TOO_SHORT: "too short"}.get(_doubt(each), "")
         found.append(Relative(ratio, spread, is_best, unclear))
@@ -124,7 +126,7 @@ class _Row:
     change: Difference | None = None
     has_other_output: bool = False
     has_same_build: bool = False  # as before
-    us: int = 1  # microseconds in the unit of times, see `_UNITS`
+    us: float = 1  # microseconds in the unit of times, see `_UNITS`
 
     @cached_property
     def metrics(self) -> dict[str, GroupSummary]:
@@ -198,6 +200,9 @@ class _Row:
         if found is None:
             return ""
         texts = [self.text(found.summary.median, found, self.decimals(found))]
+        if _doubt(found) == _TOO_SHORT:
+            most = max(float(found.summary.median), 0) + found.overhead.doubt
+            texts = [f"< {self.text(float(f'{most:.2g}'), found)}"]
         if metric == CORE_CYCLES:
             bounds = (self.value(name) for name in MODELLED[1:])
             texts.append(f"[{' to '.join(dict.fromkeys(bounds))}]")
@@ -205,7 +210,7 @@ class _Row:
 
     def text(self, value: int | float, group: GroupSummary, decimals: int | None = None) -> str:
         """Return a value of a metric in its unit, perhaps with a given number of decimals."""
-        shown = value / self.us if group.metric == DURATION and self.us > 1 else value
+        shown = value / self.us if group.metric == DURATION and self.us != 1 else value
         return number_text(shown, group.kind) if decimals is None else f"{shown:,.{decimals}f}"
 
     def half(self, group: GroupSummary) -> float:
@@ -225,7 +230,7 @@ class _Row:
 
     def unit(self, metric: str) -> str:
         """Return the unit of a metric."""
-        return {DURATION: _UNITS[self.us], ENERGY: "nJ"}.get(metric, metric)
+        return {DURATION: _UNITS[self.us][0], ENERGY: "nJ"}.get(metric, metric)
 
     def header(self, metric: str) -> str:
         """Return the header of a metric's column."""
@@ -233,16 +238,21 @@ class _Row:
 
 
 def _half(group: GroupSummary) -> float:
+    """Return half the distance between the quartiles; at least what the overhead may be off."""
+    return max(_own_half(group), group.overhead.doubt)
+
+
+def _own_half(group: GroupSummary) -> float:
     """Return half the distance between the quartiles; of a real clock, at least one step."""
     step = group.grain if group.clock_kind == "measured" and not group.summary.is_exact else 0.0
     return max(half_range(group.summary), step)
 
 
-_UNITS: Final = {1_000_000: "s", 1000: "ms", 1: "us"}
-"""The units of time by their microseconds, the largest first."""
+_UNITS: Final = {1_000_000: ("s", 10), 1000: ("ms", 10), 1: ("us", 0.1), 0.001: ("ns", 0)}
+"""The units of time by their microseconds, and the least of all times in that unit."""
 
-_LEAST: Final = 10
-"""Least value of all times in a unit above microseconds, so that each keeps its digits."""
+_LARGE: Final = 1000
+"""A time of as many units is shown in that unit, however small others are."""
 
 
 def _decimals(value: float, half: float) -> int | None:
@@ -316,9 +326,12 @@ def _rows(report: Report, shows_others: bool) -> list[_Row]:
         _Row(key, metrics, shows_others, STACK not in metrics and replace(key, hash="") in unknown)
         for key, metrics in found.items()
     ]
-    times = [row.all[DURATION].summary.median for row in rows if DURATION in row.all]
-    least = min(map(abs, times), default=0)
-    us = next((us for us in _UNITS if least >= _LEAST * us), 1)
+    times = [abs(row.all[DURATION].summary.median) for row in rows if DURATION in row.all]
+    us = next(
+        us
+        for us, (_, least) in _UNITS.items()
+        if min(times, default=1) >= least * us or max(times, default=0) >= _LARGE * us
+    )
     return [replace(row, us=us) for row in rows if row.metrics]
 
 
@@ -454,17 +467,43 @@ def _alike(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> list[str]
         best = [i for i, each in zip(numbers, found, strict=False) if each.is_best]
         alike = best or [i for i in numbers if found and not rows[i].judged.doubts]
         if len(alike) > 1 and not all(rows[i].judged.summary.is_exact for i in alike):
-            keys = [rows[i].key for i in alike]
-            if len({key.title for key in keys}) > 1:
-                names = [" ".join(filter(None, (key.title, key.flags))) for key in keys]
-                shapes = f" with {keys[0].shapes}" if len(settings) > 1 else ""
-                where = f"On {keys[0].device}{shapes}: " if len(settings) > 1 else ""
-            else:
-                names = [key.flags or "no flags" for key in keys]
-                shapes = f"({keys[0].shapes})" if keys[0].shapes and len(settings) > 1 else ""
-                where = f"{keys[0].title}{shapes}: "
+            where, names = _names([rows[i].key for i in alike], has_others=len(settings) > 1)
             lines.append(f"{where}{', '.join(names[:-1])} and {names[-1]} cannot be told apart.")
+        elif len(best) == 1 and len(settings) <= _FEW and len(found) > 1:
+            [place] = best
+            next_best = min((i for i in numbers if i != place), key=lambda i: _rank(rows[i].judged))
+            lines += _times(rows[place], rows[next_best], has_others=len(settings) > 1)
     return lines
+
+
+_FEW: Final = 5
+"""Of more functions, boards and arguments no sentence says what is faster."""
+
+
+def _rank(group: GroupSummary) -> tuple[bool, float]:
+    return bool(group.doubts), float(group.summary.median)
+
+
+def _times(best: _Row, other: _Row, *, has_others: bool) -> Iterator[str]:
+    """Say how much better the best one is than the next one; nothing if that is not clear."""
+    found = relatives([best.judged, other.judged])
+    if found is None or found[1].unclear or _doubt(best.judged) == _TOO_SHORT:
+        return
+    ratio, metric = found[1].text, best.judged.metric
+    where, (name, next_name) = _names([best.key, other.key], has_others=has_others)
+    how = "faster" if metric in (DURATION, "cycles") else f"fewer {metric}"
+    verb = "is" if how == "faster" else "takes"
+    yield f"{where}{name} {verb} {ratio} times {how} than {next_name}."
+
+
+def _names(keys: Sequence[GroupKey], *, has_others: bool) -> tuple[str, list[str]]:
+    """Return what settings of a function, or alternative functions, have in common, and names."""
+    shapes = keys[0].shapes
+    if len({key.title for key in keys}) > 1:
+        where = f"On {keys[0].device}{f' with {shapes}' if shapes else ''}: " if has_others else ""
+        return where, [" ".join(filter(None, (key.title, key.flags))) for key in keys]
+    of = f"({shapes})" if shapes and has_others else ""
+    return f"{keys[0].title}{of}: ", [key.flags or "no flags" for key in keys]
 
 
 # -- where the numbers come from --------------------------------------------------------------
@@ -492,7 +531,7 @@ def _without_told(lines: Sequence[str], rows: Sequence[_Row]) -> list[str]:
         f"{name} of {row.key.title} is {_UNRESOLVED}"
         for row in rows
         for name, group in row.metrics.items()
-        if _doubt(group) != _TOO_SHORT
+        if _doubt(group) != _TOO_SHORT and group.summary.minimum <= 0
     ]
     kept = []
     for line in lines:
@@ -513,6 +552,8 @@ def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str
     what = "Median" if len(rows) == 1 else f"Medians per {one}"
     if any(row.certainty.startswith("±") for row in rows):
         what += " ± half the interquartile range"
+        if any(row.judged.overhead.doubt > _own_half(row.judged) for row in rows):
+            what += " or the overhead's uncertainty"
     numbers = [row.judged.summary.n for row in rows]
     least, most = min(numbers), max(numbers)
     samples = f" of {f'{least:,} to ' if least < most else ''}{plural(most, 'sample')}"
@@ -537,7 +578,7 @@ def _range(row: _Row) -> str:
     """Return the least and the greatest sample; "" if all are equal."""
     group = row.judged
     least, most = group.summary.minimum, group.summary.maximum
-    if least == most:
+    if least == most or row.certainty == _TOO_SHORT:
         return ""
     ends = " to ".join(row.text(end, group) for end in (least, most))
     return f" ({ends} {row.unit(group.metric)})"

@@ -120,6 +120,10 @@ def results(
                         else:
                             yield _of_benchmark(plan, error)
                 total = len(left)
+                for plan, name in left if total > 1 else ():
+                    if plan.case:  # a mistake in one value of a list, before others are measured
+                        function = board.functions[name]
+                        function.bind((), plan.data.values(function, board.memory.size))
             is_over = False
             while left and not is_over:
                 plan, name = left.pop(0)

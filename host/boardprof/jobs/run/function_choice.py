@@ -185,8 +185,8 @@ def _all_callable(
         else:
             missing = ", ".join(name for name in needed if name not in plan.arguments)
             unknown = ", ".join(name for name in plan.arguments if name not in needed)
-            why = (missing and f"; not given: {missing}") + (unknown and f", without {unknown}")
-            skipped[name] = f"it takes {own.text}{why}"
+            lacks = filter(None, (missing and f"needs {missing}", unknown and f"has no {unknown}"))
+            skipped[name] = f"it takes {own.text}; it {' and '.join(lacks)}"
             hints.append(_call_of(name, parse_signature(own.text), plan))
     if not chosen:
         why, hint = "", None

@@ -208,7 +208,10 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
             hint=f"{plan.target}:FUNCTION or {plan.target}:all",
         )
     if not plan.function:
-        raise UsageError(f"{plan.target!r} names no function.", hint=_TARGET)
+        listing = f"{_TARGET}; `boardprof functions {plan.path}` lists them"
+        raise UsageError(
+            f"{plan.target!r} names no function.", hint=listing if plan.path else _TARGET
+        )
     specs = [board_spec(name) for name in dict.fromkeys(plan.boards)]
     if not specs:  # an agent at a port reports its own board
         if plan.flash or plan.connection.port is None:
@@ -327,12 +330,33 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
 
 def _listed(name: str, values: str) -> list[str]:
     """Return the values of a list."""
-    listed = [each.strip() for each in values.split(",")]
+    listed = [one for each in values.split(",") for one in _range(each.strip())]
     if not all(listed):
         raise UsageError(f"A value of {name} is empty: {values!r}.", hint=f"-L {name} 16,64,256")
     if len(set(listed)) < len(listed):
         raise UsageError(f"A value of {name} is given twice: {values!r}.", hint="give each once")
     return listed
+
+
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:([:*])(\d+))?")
+_MOST_VALUES = 1000
+
+
+def _range(text: str) -> Iterator[str]:
+    """Yield the numbers of ``1..8``, ``0..100:25`` or ``16..1024*2``; any other text as it is."""
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        yield text
+        return
+    first, last, step = int(found[1]), int(found[2]), int(found[4] or 1)
+    if first > last or step < 1 or (found[3] == "*" and (step < 2 or first < 1)):
+        raise UsageError(f"{text} has no numbers.", hint="1..8, 0..100:25 or 16..1024*2")
+    for _ in range(_MOST_VALUES):
+        if first > last:
+            return
+        yield str(first)
+        first = first * step if found[3] == "*" else first + step
+    raise UsageError(f"{text} has more than {_MOST_VALUES} numbers.", hint=f"{text}:STEP")
 
 
 def with_each_setting(plan: Plan) -> list[Plan]:

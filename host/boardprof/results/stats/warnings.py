@@ -30,7 +30,8 @@ _MAIN = (DURATION, "cycles", "instructions", "ticks")
 """The metric by which a group is judged: the first of these, else the group's first column."""
 
 _RELEVANT = 0.01
-"""Effects below this share of the median are ignored."""
+_RELEVANT_IF_BUSY = 0.05
+"""Effects below this share of the median are ignored; the latter if other programs may run."""
 
 _LARGE_CV = 0.1
 _LARGE_GRAIN = 0.05
@@ -176,7 +177,7 @@ def _slow_first(group: GroupSummary) -> _Doubts:
         yield (
             f"the first sample, {_figure(first)}, is far above the others, {_figure(rest)}: the "
             "warm-up was too short.",
-            "Warm up longer with --warmup.",
+            "Warm up longer: --warmup 100.",
         )
 
 
@@ -186,7 +187,7 @@ def _first_is_slow(group: GroupSummary) -> bool:
     first, *rest = map(float, group.values)
     middle = statistics.median(rest)
     scale = statistics.median(abs(value - middle) for value in rest) / 0.6745
-    far = _STANDS_OUT * scale + 2 * float(group.grain) + _RELEVANT * abs(middle)
+    far = _STANDS_OUT * scale + 2 * float(group.grain) + _relevant(group) * abs(middle)
     return first == group.summary.maximum and first - middle > far
 
 
@@ -205,7 +206,7 @@ def _drift(group: GroupSummary) -> _Doubts:
         yield (
             f"the samples {way} over the run, from {_figure(begin)} to {_figure(end)}: the board "
             "did not stay in one state.",
-            "Warm up longer with --warmup. Check whether the data grows or the clock is throttled.",
+            "Warm up longer: --warmup 100. Check whether the data grows or the clock is throttled.",
         )
 
 
@@ -246,14 +247,16 @@ def _stand_apart(group: GroupSummary) -> _Doubts:
         f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {_figure(abs(difference))} "
         f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, which take "
         f"{_figure(apart.most)}{'.' if _shares_its_cpu(group) else ': interrupts?'}",
-        _HINT_IF_BUSY
+        _hint_if_busy(group)
         if _shares_its_cpu(group)
         else "Try --mask-interrupts if the board can mask them. docs/interrupts.md lists other "
         "causes.",
     )
 
 
-_HINT_IF_BUSY = "Stop other programs, or take more samples, such as --repeat 100."
+def _hint_if_busy(group: GroupSummary) -> str:
+    more = 100 if group.summary.n < 100 else 10 * group.summary.n
+    return f"Stop other programs, or take more samples: --repeat {more}."
 
 
 def _shares_its_cpu(group: GroupSummary) -> bool:
@@ -266,7 +269,7 @@ def _apart(group: GroupSummary) -> Apart | None:
     n, median = group.summary.n, abs(float(group.summary.median))
     if n < FEWEST_SAMPLES or any(_bimodal(group)):
         return None
-    apart = samples_apart(group.values, max(2 * float(group.grain), _RELEVANT * median))
+    apart = samples_apart(group.values, max(2 * float(group.grain), _relevant(group) * median))
     if apart is None or (apart.indices == (0,) and _first_is_slow(group)):
         return None
     if len(apart.indices) > 1 or n < _LEAST_FOR_SHAPE:
@@ -294,7 +297,7 @@ def _slight(group: GroupSummary) -> _Doubts:
     many = _more_calls("overhead", group)
     longer = f"Make the samples longer: --number {many}. Or count instructions where you can."
     if many > MOST_CALLS:
-        longer = "No sample is long enough for that. Count instructions, such as with -b qemu-rv32."
+        longer = "A longer sample does not help. Count instructions, as emulated boards do."
     if group.overhead.doubt > median:
         yield (
             f"the measurement overhead is {taken:.3g} per {one_of([group.key.label])}, "
@@ -305,8 +308,8 @@ def _slight(group: GroupSummary) -> _Doubts:
 
 
 _AS_GIVEN = (
-    "Use longer data, or count instructions where you can. With --number, later calls of a sample "
-    "would find the arrays as earlier ones have left them."
+    "Use longer data, or count instructions where you can. Or --number 100, if it does not matter "
+    "that later calls of a sample find the arrays as earlier ones have left them."
 )
 
 
@@ -351,7 +354,7 @@ def _noisy(group: GroupSummary) -> _Doubts:
         yield (
             f"the samples vary by {100 * cv:.3g} % of their mean: other programs use this machine, "
             "or the calls do not do the same work.",
-            _HINT_IF_BUSY,
+            _hint_if_busy(group),
         )
 
 
@@ -377,7 +380,7 @@ def _outlying(group: GroupSummary) -> _Doubts:
         f"{len(found)} of {group.summary.n} samples "
         f"{'is an outlier' if len(found) == 1 else 'are outliers'} ({shown}{more}; the median is "
         f"{_figure(median)}).",
-        _HINT_IF_BUSY
+        _hint_if_busy(group)
         if _shares_its_cpu(group)
         else "Compare medians, not means. Interrupts may have disturbed the samples: try "
         "--mask-interrupts if the board can mask them.",
@@ -423,7 +426,11 @@ _JUDGES: dict[Kind, Callable[[GroupSummary], _Doubts]] = {
 def _matters(group: GroupSummary, difference: float) -> bool:
     """Tell whether a difference is more than the clock's steps, and large enough to matter."""
     size = abs(difference)
-    return size > 2 * group.grain and size > _RELEVANT * abs(group.summary.median)
+    return size > 2 * group.grain and size > _relevant(group) * abs(group.summary.median)
+
+
+def _relevant(group: GroupSummary) -> float:
+    return _RELEVANT_IF_BUSY if _shares_its_cpu(group) else _RELEVANT
 
 
 def _figure(value: int | float) -> str:

@@ -230,9 +230,10 @@ def settings_of(sweep: str, base: str) -> tuple[str, ...]:
             raise UsageError(f"{text.strip()!r} in the sweep is not a compiler flag.", hint=_HINT)
         flags = effective_flags(f"{base} {text}")
         if flags in settings:
+            added = f"each setting is added to {base.strip() or 'no flags'}"
             raise UsageError(
                 f"The sweep has {flags or 'no flags'} twice.",
-                hint=f"each setting is added to {base!r}; leave out one of the two",
+                hint=f"leave out one of the two; {added}",
             )
         settings[flags] = None
     return tuple(settings)

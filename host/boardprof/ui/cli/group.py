@@ -18,7 +18,7 @@ import click
 from boardprof.base.errors import UnknownNameError, UsageError, begin_command
 from boardprof.ui.cli.exit_codes import DEBUG, show_tracebacks
 from boardprof.ui.cli.options import complete_file
-from boardprof.ui.cli.output import echo_warning, forget_output, progress_bar, set_quiet
+from boardprof.ui.cli.output import echo, echo_warning, forget_output, progress_bar, set_quiet
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -66,7 +66,7 @@ class SectionedCommand(click.Command):
     def _show_short_help(self, ctx: click.Context, option: click.Parameter, value: bool) -> None:
         if value and not ctx.resilient_parsing:
             ctx.meta[_SHORT] = True
-            click.echo(ctx.get_help(), color=ctx.color)
+            echo(ctx.get_help())
             ctx.exit()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

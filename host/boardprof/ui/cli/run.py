@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
 
 _SECTIONS = {
-    MOST_USED: "board_names port metrics repeat optimize sweep table",
+    MOST_USED: "board_names port metrics warmup repeat lists optimize sweep table",
     "What to measure": "tags watch metrics warmup repeat number lists cold mask_interrupts "
     "hotspots sampled probe energy sweep",
     "The board": BOARD_SECTION,
@@ -165,8 +165,8 @@ NAME=VALUE sets an argument:
 )
 @number_option(
     "--number",
-    "Calls per sample. [default: 1; more on native and Linux boards if one call is too short to "
-    "time and writes no arrays]",
+    "Calls per sample. [default: 1; more if one call is too short for an operating system's clock "
+    "and writes no arrays]",
 )
 @click.option(
     "-L",
@@ -176,7 +176,7 @@ NAME=VALUE sets an argument:
     multiple=True,
     metavar="NAME VALUE[,VALUE...]",
     help="Measure with each value of an argument: one row each. {NAME} in other arguments stands "
-    "for the value: -L n 16,64 'x=[{n}]:ones'.",
+    "for the value: -L n 16,64 'x=[{n}]:ones'. Ranges: 1..8, 0..100:25, 16..1024*2.",
 )
 @click.option("--cold", is_flag=True, help="Also measure the very first call, separately.")
 @click.option("--mask-interrupts", is_flag=True, help="Mask interrupts while a call is measured.")
@@ -220,9 +220,9 @@ NAME=VALUE sets an argument:
     "exports",
     multiple=True,
     metavar="NAME=FILE",
-    help="Also write the Report with an exporter: csv, html, markdown, ... or one of another "
-    "package; github, gitlab, junit and summary write the comparison. NAME=- prints it in place "
-    "of the table.",
+    help="Also write the Report with an exporter: csv, medians, html, markdown, ... or one of "
+    "another package; github, gitlab, junit and summary write the comparison. NAME=- prints it in "
+    "place of the table.",
 )
 @save_option
 @baseline_option
@@ -382,6 +382,12 @@ def _request(
     from boardprof.jobs.run.plan import cases_of
     from boardprof.ui.cli.benchmarks import chosen_benchmarks
 
+    for name, text in options["lists"]:
+        if not name.isidentifier():
+            raise UsageError(
+                f"-L {name} {text} does not name an argument and its values.",
+                hint="-L NAME VALUE,VALUE, such as -L n 16,64,256",
+            )
     words = () if target is None else (target, *values)
     chosen = chosen_benchmarks(words, options["tags"], options)
     if chosen is None:
