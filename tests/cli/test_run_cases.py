@@ -55,6 +55,38 @@ def test_functions_of_a_list_are_measured_in_its_order(source: str) -> None:
     assert measured(f"{source}:slower,plain", "n=3") == [("slower", "n=3", 5), ("plain", "n=3", 1)]
 
 
+@pytest.mark.parametrize(
+    ("values", "chosen"),
+    [
+        ("1..3", ["n=1", "n=2", "n=3"]),
+        ("0..10:5", ["n=0", "n=5", "n=10"]),
+        ("4..16*2,5", ["n=4", "n=8", "n=16", "n=5"]),
+    ],
+)
+def test_a_range_of_values_is_each_of_its_numbers(
+    source: str, values: str, chosen: list[str]
+) -> None:
+    assert [each[1] for each in measured(f"{source}:plain", "-L", "n", values)] == chosen
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-L", "n=1,2"], "-L n=1,2 "),
+        (["-L", "n", "9..1"], "9..1 has no numbers."),
+        (["-L", "n", "1..9*1"], "1..9*1 has no numbers."),
+        (["-L", "n", "1..5000"], "1..5000 has more than 1000 numbers."),
+        (["-L", "n", "1,x"], "n='x' of plain is not an integer"),
+    ],
+)
+def test_a_mistake_in_a_list_is_told_before_anything_is_measured(
+    source: str, words: list[str], message: str
+) -> None:
+    done = boardprof("run", "-b", "qemu-rv32", *words, f"{source}:plain")
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
 def test_the_stored_run_and_markdown_tell_the_best_function_too(
     source: str, tmp_path: Path
 ) -> None:

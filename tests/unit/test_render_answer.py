@@ -206,11 +206,24 @@ def test_a_change_of_the_same_build_is_not_one_of_the_code() -> None:
 
 def test_functions_that_are_alternatives_are_multiples_of_the_first() -> None:
     report = emulated(*exact("fir", 200), *exact("iir", 50), alternatives=True)
-    assert answer(report).splitlines()[:3] == [
+    assert answer(report).splitlines()[:4] == [
         "Name  instructions  Spread   Relative",
         "fir            200   exact       1.00",
         "iir             50   exact  0.25 best",
+        "iir takes 4.00 times fewer instructions than fir.",
     ]
+
+
+def test_the_best_of_several_times_is_so_much_faster_than_the_next() -> None:
+    rows = [
+        each | {"Name": name}
+        for name, us in (("a", 30.0), ("b", 10.0), ("c", 20.0))
+        for each in timed(*(us + i / 100 for i in range(10)))
+    ]
+    extra = {"schema_version": 1, "devices": {}, "alternatives": True}
+    lines = answer(Report(rows, {}, {}, extra)).splitlines()
+    assert [line.split()[-1] for line in lines[1:4]] == ["1.00", "best", "0.00090"]
+    assert lines[4] == "b is 1.9955 ± 0.0050 times faster than c."
 
 
 def test_noise_is_not_a_change() -> None:
