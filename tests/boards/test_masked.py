@@ -320,6 +320,63 @@ def test_an_interrupt_that_is_on_from_set_up_to_check_is_told(tmp_path: Path) ->
     ]
 
 
+SET_UP_RESCALES = """\
+#include <stdint.h>
+void spins_setup(void) { *(volatile uint32_t *)0xE000E010 = 3; }
+int spins_check(void) { *(volatile uint32_t *)0xE000E010 = 7; return 0; }
+void spins(unsigned n) { for (unsigned i = 0; i < n; i++) __asm__ volatile(""); }
+"""
+
+
+def test_a_set_up_that_rescales_the_counter_makes_a_number_doubtful(tmp_path: Path) -> None:
+    source = tmp_path / "spins.c"
+    source.write_text(SET_UP_RESCALES)
+    with build(available("netduinoplus2"), [source]).open() as board:
+        (found,) = board.measure("spins", 1000, repeat=1, warmup=0).findings
+    assert (found.kind, found.spoils) == ("masked", True)
+    assert found.text.startswith("spins sets a timer or its interrupt. ")
+
+
+COUNTER_STOPS = """#include <stdint.h>
+void stops(void) {
+    *(volatile uint32_t *)0xE000E010 = 4;
+    __asm__ volatile(".rept 80\\n nop\\n .endr");
+    *(volatile uint32_t *)0xE000E010 = 5;
+}
+"""
+
+
+def test_a_counter_of_cycles_that_stood_still_for_a_microsecond_is_doubtful(tmp_path: Path) -> None:
+    source = tmp_path / "stops.c"
+    source.write_text(COUNTER_STOPS)
+    with build(available("rpi-pico"), [source]).open() as board:
+        (found,) = board.measure("stops", repeat=1, warmup=0).findings
+    assert (found.kind, found.spoils) == ("masked", True)
+
+
+GROWS = """#include <stdlib.h>
+static char *all;
+static int used, room;
+int push(int x) {
+    if (used == room) {
+        room = room ? room * 2 : 1;
+        all = realloc(all, room);
+    }
+    all[used++] = (char)x;
+    return 0;
+}
+"""
+
+
+def test_memory_that_some_calls_keep_is_not_told_as_of_each_call(tmp_path: Path) -> None:
+    source = tmp_path / "grows.c"
+    source.write_text(GROWS)
+    with build(available("qemu-rv32"), [source]).open() as board:
+        (found,) = board.measure("push", 1, repeat=60, warmup=10).findings
+    assert found.kind == "heap-grown"
+    assert re.match(r"push keeps memory of the heap in [2-6] of 60 samples: \d+ bytes", found.text)
+
+
 SET_UP_MASKS = """\
 void spins_setup(void) { __asm__ volatile("cpsid i"); }
 int spins_check(void) { __asm__ volatile("cpsie i"); return 0; }

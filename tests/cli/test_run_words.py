@@ -130,7 +130,7 @@ def test_each_function_of_a_file_that_cannot_be_measured_has_its_reason(
         "error: There is nothing to measure in v.c:",
         "f: it takes a variable number of arguments",
         "h: it needs outside, which is not defined",
-        "g: it takes (n: i32) -> i32; not given: n, without m.",
+        "g: it takes (n: i32) -> i32; it needs n and has no m.",
         "Try: v.c:g n=64",
     ]
 

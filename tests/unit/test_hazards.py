@@ -122,6 +122,13 @@ def test_code_that_sleeps_is_found(machine: str, code: str) -> None:
         ("EM_ARM", "4f f0 e0 2c cc f8 10 10 70 47"),  # mov ip, #0xe000e000; str.w r1, [ip, #16]
         # ldr r3, =0xe000ed00; mov r2, #0x2000000; str r2, [r3, #4]; bx lr
         ("EM_ARM", "02 4b 4f f0 00 72 5a 60 70 47 00 bf 00 ed 00 e0"),
+        ("EM_ARM", "01 4b 5a 60 70 47 00 bf 08 ed 00 e0"),  # ldr r3, =0xe000ed08 (VTOR); str; bx lr
+        ("EM_ARM", "01 4b 9a 60 70 47 00 bf 00 ed 00 e0"),  # ldr r3, =0xe000ed00; str r2, [r3, #8]
+        ("EM_ARM", "4f f0 e0 23 c3 f8 08 2d 70 47"),  # mov r3, #0xe000e000; str.w r2, [r3, #0xd08]
+        ("EM_AVR", "81 e0 86 bb 08 95"),  # ldi r24, 1; out 0x16, r24 (TIFR1); ret
+        ("EM_AVR", "b0 9a 08 95"),  # sbi 0x16, 0; ret
+        ("EM_AVR", "81 e8 90 e0 fc 01 10 82 08 95"),  # ldi r24:25, 0x81; movw r30, r24; st Z, r1
+        ("EM_AVR", "e0 e6 f0 e0 11 a2 08 95"),  # ldi r30:31, 0x60; std Z+0x21, r1; ret
         ("EM_AVR", "10 92 81 00 08 95"),  # sts 0x81, r1 (TCCR1B); ret
         ("EM_AVR", "e4 e8 f0 e0 11 82 10 82 08 95"),  # ldi r30, 0x84; ldi r31, 0; std Z+1, r1; st Z
     ],
@@ -153,6 +160,9 @@ def test_code_that_writes_to_the_cores_counters_is_found(machine: str, code: str
         ("EM_AARCH64", "00 44 1b d5"),  # msr fpcr, x0
         ("EM_ARM", "4f f0 e0 23 1a 68 70 47"),  # mov r3, #0xe000e000; ldr r2, [r3]; bx lr
         ("EM_ARM", "ff f7 20 bf"),  # b.w: its second half alone would be wfe
+        ("EM_ARM", "01 4b 5a 60 70 47 00 bf 00 ed 00 e0"),  # ldr r3, =0xe000ed00; str r2, [r3, #4]
+        ("EM_AVR", "87 bb 08 95"),  # out 0x17, r24 (TIFR2); ret
+        ("EM_AVR", "e0 e6 f0 e0 11 82 08 95"),  # ldi r30:31, 0x60; std Z+1, r1; ret
         ("EM_AVR", "10 92 00 01 08 95"),  # sts 0x100, r1: a variable; ret
     ],
 )
@@ -166,6 +176,10 @@ def test_other_registers_variables_and_branches_are_not_the_clock(machine: str, 
         ("b7 47 00 02 23 a0 07 00 82 80", True),  # lui a5, 0x2004; sw zero, (a5); ret
         # lui a4, 0x200c; c.addi a4, -8; c.lw a5, (a4); c.sw a5, 4(a4); ret
         ("37 c7 00 02 61 17 1c 43 5c c3 82 80", True),
+        # lui a5, 0x200c; sw a5, -24(s0); li a5, 0; lw a4, -24(s0); sw a5, 0(a4); ret
+        ("b7 c7 00 02 23 24 f4 fe 81 47 03 27 84 fe 1c c3 82 80", True),
+        # lui a5, 0x200c; sw a5, -24(s0); lw a4, -28(s0); sw a5, 0(a4): another place; ret
+        ("b7 c7 00 02 23 24 f4 fe 03 27 44 fe 1c c3 82 80", False),
         # lui a4, 0x200c; lw a5, -8(a4); c.sw a5, (a0); ret
         ("37 c7 00 02 83 27 87 ff 1c c1 82 80", False),
         # lui a5, 0x2004; lui a5, 0x80000; sw zero, (a5); ret

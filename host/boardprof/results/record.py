@@ -152,8 +152,8 @@ class Finding:
     """Something about a measurement that its numbers do not show.
 
     Attributes:
-        kind: ``heap-kept``, ``heap-refused``, ``heap-outputs``, ``memory``, ``masked``,
-            ``counter``, ``sleep`` or ``limit METRIC``.
+        kind: ``heap-kept``, ``heap-grown``, ``heap-refused``, ``heap-outputs``, ``memory``,
+            ``masked``, ``counter``, ``sleep`` or ``limit METRIC``.
         text: a sentence that begins with the name of the function or benchmark, without a full
             stop.
         spoils: the numbers may be wrong, so they are not compared.

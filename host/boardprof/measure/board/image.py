@@ -16,7 +16,7 @@ from boardprof.base.errors import BoardprofError, BuildMismatchError, DeviceFaul
 from boardprof.results.record import Device, SourcePlace, Stack
 from boardprof.target.cfunction import CFunction
 from boardprof.target.elf.addresses import definition
-from boardprof.target.elf.machine_code import MASKS
+from boardprof.target.elf.machine_code import MASKS, SETS_CLOCK, SETS_COUNTER, SETS_TIMER
 from boardprof.target.elf.object_file import build_id_of
 from boardprof.target.elf.stack_need import SMALL, Frame, ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
@@ -24,7 +24,11 @@ from boardprof_protocol.codes import ErrorCode, FaultCause
 
 _SETUP = "_setup"
 
-_VERSION = 16
+_LASTING = frozenset([MASKS, SETS_CLOCK, SETS_TIMER, SETS_COUNTER])
+"""What a function's set-up may do to its calls."""
+
+
+_VERSION = 17
 """Version of the cached data; other versions are not read."""
 
 _CACHE_ERRORS = (OSError, BoardprofError)
@@ -163,8 +167,8 @@ class StackCheck:
             return frozenset()
         found = {*need.hazards, *(self._stack.hazards if need.calls_unknown else ())}
         setup = self._stack.needs.get(self._image.symbol_of(function) + _SETUP)
-        if setup is not None and MASKS in setup.hazards:  # it may stay so during the call
-            found.add(MASKS)
+        if setup is not None:  # these may stay so during the call
+            found |= _LASTING.intersection(setup.hazards)
         return frozenset(found)
 
     def figure(self, function: str, stack: Stack) -> Stack | str:

@@ -507,8 +507,14 @@ def _findings(
                 "if not, the numbers include the cost of failing",
             )
     longest_us = link.interrupts.longest_us if link.interrupts is not None else 0
+    if SETS_CLOCK in found and not longest_us and _counts_with(link, ("SysTick",)):
+        yield Finding(
+            "masked",
+            f"{name} sets the timer that counts its cycles: the numbers may be wrong",
+            spoils=True,
+        )
     if 0 < longest_us < _LONG_MASK_US and found & {MASKS, SETS_CLOCK}:
-        does = "masks interrupts" if MASKS in found else "sets a timer"
+        does = "masks interrupts" if MASKS in found else "sets a timer or its interrupt"
         yield Finding(
             "masked",
             f"{name} {does}. If it stops the clock of {device.name} or its interrupt for more than "
@@ -522,11 +528,7 @@ def _findings(
             "in the numbers; ticks may be wrong",
             spoils=True,
         )
-    if SETS_COUNTER in found and any(
-        each.unsupported is None and each.source.startswith(_CORE_COUNTERS)
-        for collector in link.dictionary.collectors
-        for each in collector.counters
-    ):
+    if SETS_COUNTER in found and _counts_with(link, _CORE_COUNTERS):
         yield Finding(
             "counter",
             f"{name} writes to the core's counters. The check after each call sees what it left "
@@ -555,6 +557,15 @@ def _findings(
             "instructions and ticks",
             spoils=True,
         )
+
+
+def _counts_with(link: BoardLink, sources: tuple[str, ...]) -> bool:
+    """Tell whether a counter of the board is one of those whose names begin so."""
+    return any(
+        each.unsupported is None and each.source.startswith(sources)
+        for collector in link.dictionary.collectors
+        for each in collector.counters
+    )
 
 
 def paint_stack(link: BoardLink, call: PackedCall) -> Stack | str:
@@ -650,6 +661,13 @@ class HeapRounds(NamedTuple):
                 "--repeat",
                 spoils=True,
             )
+        if 1 < self.keeping <= samples / 2:  # it may also give back, or take for several calls
+            yield Finding(
+                "heap-grown",
+                f"{name} keeps memory of the heap in {self.keeping:,} of {samples:,} samples: "
+                f"{self.kept_bytes:,} bytes in the last of them",
+            )
+            return
         if self.keeping > 1:
             each, rest = divmod(self.kept_bytes, number)
         elif self.refused and self.keeping_warmups:

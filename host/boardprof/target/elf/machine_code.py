@@ -574,7 +574,7 @@ SLEEPS: Final = "sleeps"
 """It waits for an interrupt or an event: WFI, WFE."""
 
 SETS_CLOCK: Final = "sets-clock"
-"""It stores to registers of SysTick (Arm) or TIMER1 (AVR)."""
+"""It stores to registers of SysTick, its priority or VTOR (Arm), or of TIMER1 (AVR)."""
 
 _SREG: Final = 0x5F
 
@@ -608,7 +608,9 @@ def hazards(machine: str, code: bytes, literals: bytes = b"") -> frozenset[str]:
             found.add(MASKS)
         stored = {high for low, high in avr if low & 0xFE0F == 0x9200}  # STS k, Rr
         pointers = set(_pointers(avr))
-        if any(map(_is_timer1, stored | pointers)):
+        # OUT A, Rr; SBI A, b: TIFR1 has an address for them
+        clears = any(low & 0xFE0F == 0xBA06 or low & 0xFFF8 == 0x9AB0 for low, _ in avr)
+        if clears or any(map(_is_timer1, stored | pointers)):
             found.add(SETS_CLOCK)
         if _SREG in pointers:
             found.add(MASKS)
@@ -641,12 +643,18 @@ _CLINT: Final = range(0x2000, 0x2010)
 def _sets_clint(code: bytes) -> bool:
     """Tell whether a store's base comes from LUI of a page of the CLINT (2.4, 2.6, 16.3)."""
     bases: set[int] = set()
+    places: set[tuple[int, int]] = set()  # in the frame, where code without optimisation keeps them
     for word in _riscv(code):
         source, target = word >> 15 & 31, word >> 7 & 31
         if word & 3 == 3:
             if word & 0x7F == 0x23:  # SB, SH, SW, SD
                 if source in bases:
                     return True
+                place = source, word >> 25 << 5 | target
+                (places.add if word >> 20 & 31 in bases else places.discard)(place)
+                continue
+            if word & 0x7F == 0x03 and (source, word >> 20) in places:  # LW, LD
+                bases.add(target)
                 continue
             is_sum = word & 0x707F == 0x13 and source in bases
             is_base = is_sum or (word & 0x7F == 0x37 and word >> 12 in _CLINT)
@@ -832,17 +840,34 @@ def _avr(code: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _is_timer1(address: int) -> bool:
-    """Tell whether it is one of TCCR1A .. OCR1BH and TIMSK1 (DS40002061, 30)."""
-    return 0x80 <= address <= 0x8B or address == 0x6F
+    """Tell whether it is one of TCCR1A .. OCR1BH, TIMSK1 and TIFR1 (DS40002061, 30)."""
+    return 0x80 <= address <= 0x8B or address in (0x6F, 0x36)
 
 
 def _pointers(avr: list[tuple[int, int]]) -> Iterator[int]:
-    """Yield the addresses below 256 in X, Y or Z: LDI Rd, low; LDI Rd+1, 0."""
-    for (low, _), (high, _) in pairwise(avr):
-        register = low >> 4 & 15
-        if (low >> 12, high) == (14, 0xE000 | (register + 1) << 4) and register in (10, 12, 14):
-            yield low >> 4 & 0xF0 | low & 15
+    """Yield the addresses below 256 in X, Y or Z, and those of stores with a displacement.
 
+    LDI Rd, low; LDI Rd+1, 0; without optimisation MOVW follows. STD Y+q, Rr; STD Z+q, Rr.
+    """
+    for at, ((low, _), (high, _)) in enumerate(pairwise(avr)):
+        register = low >> 4 & 15
+        if (low >> 12, high) != (14, 0xE000 | (register + 1) << 4) or register & 1:
+            continue
+        after = avr[at + 2 : at + 2 + _NEAR_STORE]
+        moved = after[0][0] if after else 0
+        if register not in (10, 12, 14):
+            if moved & 0xFF0F != 0x0100 | 8 + register // 2 or moved >> 4 & 15 < 13:
+                continue
+            register = 2 * (moved >> 4 & 15) - 16
+        base = low >> 4 & 0xF0 | low & 15
+        yield base
+        for store, _ in after:
+            if store & 0xD200 == 0x8200 and register == (12 if store & 8 else 14):
+                yield base + (store >> 8 & 0x20 | store >> 7 & 0x18 | store & 7)
+
+
+_NEAR_STORE = 16
+"""Instructions after an address is in Y or Z, among which a store with a displacement is found."""
 
 _NEAR = 6
 """Instructions before SREG is written, among which is the one that changes what was read."""
@@ -930,10 +955,19 @@ def _avr_step(low: int, high: int) -> _Branch:
 # -- the clock ------------------------------------------------------------------------------------
 
 
+_SYSTICK_HANDLER: Final = (0xE000ED08, 0xE000ED20, 0xE000ED23)
+
+
 def _sets_systick(code: bytes, thumb: list[tuple[int, int]]) -> bool:
-    """Tell whether a function has the address of SysTick's registers, and stores to memory."""
+    """Tell whether a function has the address of SysTick's registers, and stores to memory.
+
+    Also of its priority, SHPR3, or of VTOR, the table in which its handler is (B3.2.5, B3.2.12).
+    """
     literals = {int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code) - 3, 2)}
-    if any(0xE000E010 <= word <= 0xE000E018 for word in literals):
+    if any(0xE000E010 <= word <= 0xE000E018 or word in _SYSTICK_HANDLER for word in literals):
+        return True
+    # STR Rt, [Rn, #8]: VTOR from SCB on
+    if 0xE000ED00 in literals and any(low >> 6 == 0b01100_00010 for low, _ in thumb):
         return True
     # MOV Rd, #PENDSTCLR (B3.2.4); ICSR by itself, or from SCB on
     clears = any(low == 0xF04F and high & 0xF0FF == 0x7000 for low, high in thumb)
@@ -946,6 +980,8 @@ def _sets_systick(code: bytes, thumb: list[tuple[int, int]]) -> bool:
                 if store >> 11 == 0b01100 and store >> 3 & 7 == base and 4 <= store >> 6 & 31 <= 6:
                     return True
                 offset = more & 0xFFF if store == 0xF8C0 | base else 0
-                if 0x10 <= offset <= 0x18 or (clears and offset == 0xD04):
+                if 0x10 <= offset <= 0x18 or 0xE000E000 + offset in _SYSTICK_HANDLER:
+                    return True
+                if clears and offset == 0xD04:
                     return True
     return False
