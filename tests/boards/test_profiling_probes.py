@@ -152,8 +152,8 @@ def test_memory_of_the_c_library_has_its_call_sites_and_what_existed_before(tmp_
     phase, churn, given = prof.events()
     assert (phase.device_memory_usage, churn.device_memory_usage) == (90, 90)
     assert (phase.self_device_memory_usage, churn.self_device_memory_usage) == (None, 90)
-    # glibc's block for 1,000 bytes holds as many.
-    assert given.device_memory_usage == -1000
+    # glibc's block for 1,000 bytes holds as many, or what was left of a larger one, too.
+    assert -1032 < given.device_memory_usage <= -1000
     around = ("churn", "phase")
     assert [(m.action, m.bytes, m.stack) for m in churn.memory] == [
         (2, 100, (at("one = malloc(100)"), *around)),
