@@ -327,11 +327,9 @@ def _rows(report: Report, shows_others: bool) -> list[_Row]:
         for key, metrics in found.items()
     ]
     times = [abs(row.all[DURATION].summary.median) for row in rows if DURATION in row.all]
-    us = next(
-        us
-        for us, (_, least) in _UNITS.items()
-        if min(times, default=1) >= least * us or max(times, default=0) >= _LARGE * us
-    )
+    least, most = min(times, default=1), max(times, default=0)
+    chosen = (us for us, (_, few) in _UNITS.items() if least >= few * us or most >= _LARGE * us)
+    us = next(chosen)
     return [replace(row, us=us) for row in rows if row.metrics]
 
 

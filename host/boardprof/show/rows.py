@@ -15,7 +15,7 @@ import json
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,8 +48,12 @@ def render_csv(report: Report, *, compat: Compat = None) -> str:
     # Readers would skip a line that has only one empty field.
     blank = '""' if names and compat is None else ""
     rows = zip(*cells, strict=True) if names else repeat((), len(report.calls))
-    text = "".join(f"{','.join(line) or blank}\n" for line in chain([header], rows))
+    return _text(",".join(line) or blank for line in chain([header], rows))
+
+
+def _text(lines: Iterable[str]) -> str:
     # Bytes of a file name that are not UTF-8 are surrogates in a Report. Files cannot contain them.
+    text = "".join(f"{line}\n" for line in lines)
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -83,8 +87,7 @@ def render_medians(report: Report) -> str:
         spread = [repr(found.stddev) if found.stddev is not None else ""]
         ends = [*map(repr, (found.median, found.minimum, found.maximum, found.mean)), *spread]
         lines.append(",".join([*map(_quoted, texts), f"{found.n}", *ends]))
-    text = "".join(f"{line}\n" for line in lines)
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    return _text(lines)
 
 
 _MEDIANS: Final = "name,label,arguments,flags,device,metric,samples,median,min,max,mean,stddev"

@@ -188,7 +188,7 @@ class Plan:
 
 def _argument_hint(text: str) -> str:
     path, function = split_target(text)
-    is_type = re.fullmatch(r"[iuf]?\w*\d+", path)  # as in i16:64
+    is_type = re.fullmatch(r"(?:[iuf]|u?int|float)\d+", path)  # as in i16:64
     if path and function and "=" not in text and not is_type:
         return "one file a run, with a list of its functions: PATH:NAME,NAME; or PATH:all"
     return "NAME=VALUE, e.g. n=256"
