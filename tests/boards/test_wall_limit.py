@@ -53,7 +53,7 @@ def test_a_hang_is_ended_after_the_limit_in_wall_time_and_the_others_are_measure
             r"; by then [\d.e+-]+ s of the 1000 s on the board's clock \(--timeout\) had passed"
         )
     message += r"; it hung at three\.c:3 \(in b_endless\)"
-    message += "\nTry: if b_endless is only slow, give --wall-timeout more seconds\n"
+    message += f"\nTry: if b_endless is only slow, give --wall-timeout {10 * limit_s}\n"
     assert re.search(message, done.err), done.err
 
 

@@ -60,4 +60,4 @@ def test_doctor_has_the_limit_that_its_findings_advise() -> None:
     done = run("doctor", "-b", "native", "--timeout", "0.001")
     assert done.code == 6
     assert "did not end within 0.001 s" in done.out
-    assert "give --timeout more seconds" in done.out
+    assert "give --timeout 1" in done.out

@@ -137,7 +137,9 @@ def test_each_function_of_a_file_that_cannot_be_measured_has_its_reason(
 
 def test_only_a_similar_option_is_suggested() -> None:
     strange = boardprof("run", "--xyzzy", "v.c:f").err
-    assert strange.startswith("error: No such option '--xyzzy'.\n")
+    assert strange.startswith(
+        "error: No such option '--xyzzy'. Did you mean the argument xyzzy=VALUE?\n"
+    )
     misspelt = boardprof("run", "--metrisc", "v.c:f").err
     assert misspelt.startswith("error: No such option '--metrisc'. Did you mean '--metrics'?\n")
     of_hyperfine = boardprof("run", "--runs", "5", "v.c:f").err

@@ -407,7 +407,7 @@ def test_a_call_that_does_not_end_fails_its_test_in_the_time_that_is_given(suite
     ran = suite.run("--bp-timeout", "0.2")
     assert "1 failed, 1 passed" in ran.out, ran.out
     assert "hang did not end within 0.2 s" in ran.out
-    assert "Try: if hang is only slow, give --bp-timeout more seconds" in ran.out
+    assert "Try: if hang is only slow, give --bp-timeout 2" in ran.out
     for name in ("timeout", "wall-timeout"):
         variable = f"BOARDPROF_{name.upper().replace('-', '_')}"
         broken = suite.run(environment={variable: "soon"})
@@ -429,7 +429,7 @@ def test_an_emulator_that_was_ended_in_a_hang_is_started_again_for_the_next_test
     ran = suite.run("--bp-board", "qemu-rv32", "--bp-wall-timeout", "2")
     assert "1 failed, 1 passed" in ran.out, ran.out
     assert "hang did not end within 2 s of wall time" in ran.out
-    assert "Try: if hang is only slow, give --bp-wall-timeout more seconds" in ran.out
+    assert "Try: if hang is only slow, give --bp-wall-timeout 20" in ran.out
 
 
 def test_a_projects_file_names_the_board(suite: Suite) -> None:

@@ -119,7 +119,7 @@ def test_a_time_out_is_told_with_its_limit_and_its_line() -> None:
         "crash did not end within 1.5 s of the board's clock; the board stopped it at "
         "crash.c:12 (in crash)"
     )
-    assert error.hint == "if crash is only slow, give timeout_s= more seconds"
+    assert error.hint == "if crash is only slow, give timeout_s=15"
     assert (error.limit_s, error.pc, error.location) == (1.5, 4, PLACE)
 
 

@@ -183,7 +183,7 @@ def test_a_sample_that_is_stopped_says_that_its_calls_share_one_limit() -> None:
     with pytest.raises(DeviceTimeoutError) as caught:
         board.measure("work", metrics=["calls"], warmup=0, number=2)
     assert caught.value.hint == (
-        "the 2 calls of a sample share one limit: lower number=, or give timeout_s= more seconds"
+        "the 2 calls of a sample share one limit: lower number=, or give timeout_s=1"
     )
 
 

@@ -43,6 +43,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import math
 import os
 import posixpath
 import sys
@@ -183,6 +184,11 @@ def option(name: str, value: str | None = None) -> str:
     if _prefix == "--" and name in _OF_CONNECTIONS:
         name = _in_command(name)
     return name if value is None else f"{name} {value}"
+
+
+def longer(name: str, limit_s: float) -> str:
+    """Return the option that sets a limit, with ten times its value or 1 s, as the caller knows it."""
+    return option(name, str(max(1, math.ceil(10 * limit_s))))
 
 
 def agent_option(name: str, value: int | None = None) -> str:

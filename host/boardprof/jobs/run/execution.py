@@ -270,12 +270,18 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
     what = f"{name} on {board.device.name}{setting}{at}"
     heard: Callable[[], None]
     with _meter(plan) as meter:
+        began: tuple[int, float] | None = None  # calls, time
 
         def show(done: int, total: int) -> None:
-            calls = done - _BEFORE
+            nonlocal began
+            calls, now_s, pace = done - _BEFORE, time.monotonic(), ""
             if calls > 0:
                 heard()
-            show_progress(what, max(0, calls), total - _BEFORE + _AFTER)
+                began = (calls, now_s) if began is None or calls < began[0] else began
+                if calls > began[0]:
+                    call_s = (now_s - began[1]) / (calls - began[0])
+                    pace = f"; a call takes {call_s:.2g} s of wall time" if call_s > _SLOW_S else ""
+            show_progress(f"{what}{pace}", max(0, calls), total - _BEFORE + _AFTER)
 
         def show_bytes(way: str, done: int, total: int) -> None:
             heard()
@@ -353,6 +359,9 @@ _BEFORE = CALIBRATION_SAMPLES + 1
 
 _AFTER = 2
 """Calls after the samples: on painted stack, and for the outputs."""
+
+_SLOW_S = 0.05
+"""Quicker calls are seen to go on."""
 
 _SLOW_TRANSFER_S = 1.0
 """Shorter transfers would hide how far the samples are."""

@@ -14,6 +14,7 @@ from boardprof.base.errors import (
     DeviceTimeoutError,
     FrameError,
     RpcError,
+    longer,
     option,
 )
 from boardprof.measure.energy import matched
@@ -345,10 +346,10 @@ class CountedPass:
             if isinstance(error, DeviceCounterError):
                 raise self._changed(name, error) from None
             if isinstance(error, DeviceTimeoutError) and number > 1:
-                limit = option("--wall-timeout" if session.is_closed else "--timeout")
+                limit = "--wall-timeout" if session.is_closed else "--timeout"
                 error.hint = (
                     f"the {number:,} calls of a sample share one limit: lower "
-                    f"{option('--number')}, or give {limit} more seconds"
+                    f"{option('--number')}, or give {longer(limit, error.limit_s)}"
                 )
             raise
         value = answer.value

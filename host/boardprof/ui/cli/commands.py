@@ -216,8 +216,14 @@ def mistake_text(error: click.ClickException) -> str:
             return place
         own = _OF_HYPERFINE.get(error.option_name)
         nearest = own or UnknownNameError.nearest(error.option_name, error.possibilities or ())
-        if nearest:
-            text = f"No such option {error.option_name!r}. Did you mean {nearest!r}?"
+        meant = [] if not nearest else [repr(nearest)]
+        name = error.option_name.removeprefix("--")
+        takes_values = any(each.name == "values" for each in context.command.params)
+        is_argument = name.isidentifier() and not own and (len(name) < 6 or not nearest)
+        if takes_values and is_argument:
+            meant.append(f"the argument {name}=VALUE")
+        if meant:
+            text = f"No such option {error.option_name!r}. Did you mean {' or '.join(meant)}?"
             error = click.UsageError(text, context)
     pieces = context.command.collect_usage_pieces(context)
     path = context.command_path

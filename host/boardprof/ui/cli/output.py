@@ -360,8 +360,8 @@ class Bar:
             bar.refresh()
             return
         bar.columns = self._columns
-        if what != self._what:
-            self._what = what
+        if (name := what.partition(";")[0]) != self._what:
+            self._what = name
             bar.reset(task)  # the speed of the last activity says nothing about this one
         what = escaped(what)
         room = bar.console.width - _BESIDE - 2 * len(str(total))

@@ -14,6 +14,7 @@ from boardprof.base.errors import (
     DeviceTimeoutError,
     LinkError,
     Location,
+    longer,
     option,
 )
 from boardprof.wire.link.replies import Locate, place_text
@@ -112,7 +113,7 @@ class Hang:
                     f"({option('--timeout')}) had passed"
                 )
             text += f"; it hung{place}" if place else ""
-            hint = f"if {name} is only slow, give {limit} more seconds"
+            hint = f"if {name} is only slow, give {longer('--wall-timeout', wall_s)}"
         return DeviceTimeoutError(
             text,
             code=ErrorCode.TIMEOUT,
@@ -162,8 +163,8 @@ def lost_board(
         else f"{name} exceeded {wall_s:g} s of wall time ({limit})"
     )
     hint = (
-        f"give {limit} more seconds if this machine is busy; otherwise the emulator or the "
-        "firmware hangs"
+        f"give {longer('--wall-timeout', wall_s or limit_s or 1)} if this machine is busy; "
+        "otherwise the emulator or the firmware hangs"
         if called is None
         else f"check whether {called} writes beyond its arrays, overwrites the agent's "
         "stack or data, or loops forever with interrupts disabled; then connect again"
@@ -237,12 +238,11 @@ def no_reply(
     port: str, name: str, silence_s: float, where: str, *, is_wall: bool, naks: int, console: str
 ) -> BoardTimeoutError:
     """Return the error for a board that answered before and is silent now."""
-    name_of_limit = option("--wall-timeout" if is_wall else "--timeout")
-    limit = f" of wall time ({name_of_limit})" if is_wall else ""
+    limit = f" of wall time ({option('--wall-timeout')})" if is_wall else ""
     text = f"The board at {port} did not answer {name} for {silence_s:g} s{limit}{where}."
     hint = (
-        f"check whether {name} crashes or never ends; if it is only slow, give {name_of_limit} "
-        "more seconds"
+        f"check whether {name} crashes or never ends; if it is only slow, give "
+        f"{longer('--wall-timeout' if is_wall else '--timeout', silence_s)}"
     )
     if naks >= MANY_NAKS:
         text += f" It received {naks:,} damaged frames."

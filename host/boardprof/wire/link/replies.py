@@ -25,6 +25,7 @@ from boardprof.base.errors import (
     Location,
     ProtocolMismatchError,
     RpcError,
+    longer,
     option,
 )
 from boardprof.wire.link.transfer import LEAST_FRAME
@@ -386,8 +387,8 @@ class _Stop:
             limit_s=limit_s,
             pc=self.pc or None,
             location=self.location,
-            hint=f"if {self.name} is only slow, give {option('--timeout')} more "
-            f"seconds{self._how_to_locate()}",
+            hint=f"if {self.name} is only slow, give "
+            f"{longer('--timeout', limit_s)}{self._how_to_locate()}",
         )
 
     def _how_to_locate(self) -> str:
