@@ -128,6 +128,33 @@ def test_a_bar_keeps_its_counts_and_the_remaining_time_beside_a_long_name() -> N
     assert drawn
 
 
+DETAIL = """
+import itertools
+from boardprof.ui.cli.output import Bar
+bar = Bar(clock=itertools.count(1).__next__)
+for done in range(4):
+    bar(f"work; {done} s a call", done, 4)
+"""
+
+
+def test_a_detail_that_changes_does_not_begin_the_remaining_time_again() -> None:
+    command = (sys.executable, "-c", DETAIL)
+    code, text = on_terminal(environment={"TERM": "xterm"}, both=True, program=command)
+    assert code == 0
+    assert re.search(r"work; 3 s a call .*3/4 \S*\d:\d\d:\d\d", STYLED.sub("", text)), text
+
+
+def test_a_bar_says_how_long_a_slow_call_takes(tmp_path: Path) -> None:
+    requires_tool("gcc", "gcc")
+    (tmp_path / "nap.c").write_text("#include <unistd.h>\nvoid nap(void) { usleep(150000); }\n")
+    run = ("run", "-b", "native", f"{tmp_path / 'nap.c'}:nap", "--warmup", "1", "--repeat", "6")
+    code, text = on_terminal(*run, environment={"TERM": "xterm"}, both=True)
+    assert code == 0
+    paces = re.findall(r"nap on native; (\S+) s a call", STYLED.sub("", text))
+    assert paces
+    assert 0.15 <= float(paces[-1]) < 1.5  # seconds; a busy machine takes longer
+
+
 NOTE_BESIDE_A_BAR = """
 import time
 from boardprof.base.progress import show_progress

@@ -11,6 +11,7 @@ from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.compare import compare
 from boardprof.results.report.report import Report
 from boardprof.show.answer import answer_page
+from boardprof.show.cells import short_arguments
 from boardprof.show.layout import fitted, plain
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
 
@@ -370,3 +371,24 @@ def test_of_very_many_functions_the_first_ones_are_shown() -> None:
         "These are the first 10,000 of 10,002 measurements; --csv prints all rows.",
         "Medians per call of 1 sample on m4.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "shown"),
+    [
+        ([("f", "x=int16[9], n=9")], ["x=int16[9], n=9"]),  # all rows share it
+        ([("f", "x=int16[9], n=9"), ("f", "x=int16[8], n=8")], ["n=9", "n=8"]),
+        ([("f", "x=int16[9], n=3"), ("f", "x=int16[8], n=3")], ["x=int16[9]", "x=int16[8]"]),
+        ([("f", "n=1, k=2"), ("f", "n=1, k=3")], ["k=2", "k=3"]),
+        ([("f", "n=1"), ("f", "k=1")], ["n=1", "k=1"]),
+        ([("f", "x=int8[4], n=3"), ("g", "y=int8[3]"), ("h", "")], ["n=3", "y=int8[3]", ""]),
+        (
+            [("f", "x=int8[4], n=3"), ("f", "x=int8[5], n=3"), ("f", "x=int8[5], n=4")],
+            ["x=int8[4], n=3", "x=int8[5], n=3", "x=int8[5], n=4"],
+        ),
+    ],
+)
+def test_rows_show_the_arguments_that_tell_them_apart(
+    calls: list[tuple[str, str]], shown: list[str]
+) -> None:
+    assert [*short_arguments(calls).values()] == shown

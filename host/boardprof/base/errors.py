@@ -187,7 +187,7 @@ def option(name: str, value: str | None = None) -> str:
 
 
 def longer(name: str, limit_s: float) -> str:
-    """Return the option that sets a limit, with ten times its value or 1 s, as the caller knows it."""
+    """Return the option that sets a limit, as the caller knows it, with ten times its value."""
     return option(name, str(max(1, math.ceil(10 * limit_s))))
 
 

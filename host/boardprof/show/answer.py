@@ -20,7 +20,7 @@ from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
 from boardprof.results.stats.summary import FALSE_ALARMS
 from boardprof.results.stats.warnings import modes_of
-from boardprof.show.cells import JUDGED_BY, cell, half_range, number_text, plural
+from boardprof.show.cells import JUDGED_BY, cell, half_range, number_text, plural, short_arguments
 from boardprof.show.comparison_table import change_text, output_lines
 from boardprof.show.layout import Column, Page, Table
 
@@ -126,6 +126,7 @@ class _Row:
     change: Difference | None = None
     has_other_output: bool = False
     has_same_build: bool = False  # as before
+    arguments: str = ""  # that tell it from other rows
     us: float = 1  # microseconds in the unit of times, see `_UNITS`
 
     @cached_property
@@ -330,7 +331,12 @@ def _rows(report: Report, shows_others: bool) -> list[_Row]:
     least, most = min(times, default=1), max(times, default=0)
     chosen = (us for us, (_, few) in _UNITS.items() if least >= few * us or most >= _LARGE * us)
     us = next(chosen)
-    return [replace(row, us=us) for row in rows if row.metrics]
+    short = short_arguments((row.key.name, row.key.shapes) for row in rows)
+    return [
+        replace(row, us=us, arguments=short[row.key.name, row.key.shapes])
+        for row in rows
+        if row.metrics
+    ]
 
 
 # -- one function -----------------------------------------------------------------------------
@@ -373,7 +379,7 @@ def _table(rows: Sequence[_Row], before: str, settings: Sequence[Sequence[int]])
     """
     keys = [
         _texts("Name", [row.key.title for row in rows]),
-        *_if_differ("Arguments", [row.key.shapes for row in rows]),
+        *_if_differ("Arguments", [row.arguments for row in rows]),
         *_if_differ("Flags", [row.key.flags for row in rows]),
         *_if_differ("Board", [row.key.device for row in rows]),
     ]
@@ -406,7 +412,7 @@ def _sweep(rows: Sequence[_Row], swept: Sequence[Sequence[int]]) -> Table:
     firsts = [rows[numbers[0]] for numbers in swept]
     keys = [
         _texts("Name", [row.key.title for row in firsts]),
-        *_if_differ("Arguments", [row.key.shapes for row in firsts]),
+        *_if_differ("Arguments", [row.arguments for row in firsts]),
         *_if_differ("Board", [row.key.device for row in firsts]),
         _texts("Metric", [row.header(row.judged.metric) for row in firsts]),
     ]
@@ -465,7 +471,7 @@ def _alike(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> list[str]
         best = [i for i, each in zip(numbers, found, strict=False) if each.is_best]
         alike = best or [i for i in numbers if found and not rows[i].judged.doubts]
         if len(alike) > 1 and not all(rows[i].judged.summary.is_exact for i in alike):
-            where, names = _names([rows[i].key for i in alike], has_others=len(settings) > 1)
+            where, names = _names([rows[i] for i in alike], has_others=len(settings) > 1)
             lines.append(f"{where}{', '.join(names[:-1])} and {names[-1]} cannot be told apart.")
         elif len(best) == 1 and len(settings) <= _FEW and len(found) > 1:
             [place] = best
@@ -488,15 +494,15 @@ def _times(best: _Row, other: _Row, *, has_others: bool) -> Iterator[str]:
     if found is None or found[1].unclear or _doubt(best.judged) == _TOO_SHORT:
         return
     ratio, metric = found[1].text, best.judged.metric
-    where, (name, next_name) = _names([best.key, other.key], has_others=has_others)
+    where, (name, next_name) = _names([best, other], has_others=has_others)
     how = "faster" if metric in (DURATION, "cycles") else f"fewer {metric}"
     verb = "is" if how == "faster" else "takes"
     yield f"{where}{name} {verb} {ratio} times {how} than {next_name}."
 
 
-def _names(keys: Sequence[GroupKey], *, has_others: bool) -> tuple[str, list[str]]:
+def _names(rows: Sequence[_Row], *, has_others: bool) -> tuple[str, list[str]]:
     """Return what settings of a function, or alternative functions, have in common, and names."""
-    shapes = keys[0].shapes
+    keys, shapes = [row.key for row in rows], rows[0].arguments
     if len({key.title for key in keys}) > 1:
         where = f"On {keys[0].device}{f' with {shapes}' if shapes else ''}: " if has_others else ""
         return where, [" ".join(filter(None, (key.title, key.flags))) for key in keys]

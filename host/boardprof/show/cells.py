@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
@@ -12,6 +13,9 @@ from boardprof.base.printable import bounded
 from boardprof.results.report.calls import DURATION, LABEL, SHARE, Calls, Row, one_of
 from boardprof.results.report.report import Report
 from boardprof.results.stats.summary import Summary
+
+_BETWEEN: Final = re.compile(r", (?=\w+=)")
+"""What is between two arguments."""
 
 KEY_COLUMNS: Final = ("Name", "Argument Shapes", "Flags", "Device")
 """The columns that identify what a sample is of."""
@@ -90,6 +94,33 @@ def half_range(summary: Summary) -> float:
 def plural(number: int, one: str) -> str:
     """Return a number with its noun: ``1 row``, ``1,200 rows``."""
     return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
+def short_arguments(calls: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return what to show of the arguments, by function and arguments; all of them if all share it.
+
+    Of several rows of a function, those that tell them apart; without arrays, if that is enough.
+    """
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for name, text in calls:
+        values = dict(part.partition("=")[::2] for part in _BETWEEN.split(text) if part)
+        found.setdefault(name, {})[text] = values
+    short = {(name, text): text for name, texts in found.items() for text in texts}
+    if len({*short.values()}) > 1:
+        for name, texts in found.items():
+            known = dict.fromkeys(each for values in texts.values() for each in values)
+            columns = {each: [values.get(each, "") for values in texts.values()] for each in known}
+            if len(texts) > 1:
+                columns = {each: cells for each, cells in columns.items() if len({*cells}) > 1}
+            scalars = [each for each, cells in columns.items() if "[" not in "".join(cells)]
+            for chosen in ([*columns], scalars):
+                shown = {
+                    text: ", ".join(f"{each}={values[each]}" for each in chosen if each in values)
+                    for text, values in texts.items()
+                }
+                if all(shown.values()) and len({*shown.values()}) == len(texts):
+                    short |= {(name, text): each for text, each in shown.items()}
+    return short
 
 
 def tvm_width(text: str) -> int:

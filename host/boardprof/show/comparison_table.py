@@ -29,7 +29,7 @@ from boardprof.results.comparison.rule import Rule, statistic
 from boardprof.results.report.calls import DURATION
 from boardprof.results.report.profile import MODELLED
 from boardprof.results.stats.summary import Summary
-from boardprof.show.cells import JUDGED_BY, half_range, number_text, plural
+from boardprof.show.cells import JUDGED_BY, half_range, number_text, plural, short_arguments
 from boardprof.show.layout import Column, Page, plain, record_table, shared
 
 _NO_RULE = "no rule, so nothing is gated"
@@ -238,6 +238,8 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
         if not changed_only or row.verdict != "same" or row.place in unjudged
     ]
     table: Page = []
+    short = short_arguments((each["Name"], each["Arguments"]) for each in cells)
+    cells = [{**each, "Arguments": short[each["Name"], each["Arguments"]]} for each in cells]
     if cells:
         spare = shared(cells, ("Arguments", "Device"))
         whole = record_table(cells[0], cells, _LEFT, optional=_OPTIONAL, spare=spare)

@@ -280,7 +280,7 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
                 began = (calls, now_s) if began is None or calls < began[0] else began
                 if calls > began[0]:
                     call_s = (now_s - began[1]) / (calls - began[0])
-                    pace = f"; a call takes {call_s:.2g} s of wall time" if call_s > _SLOW_S else ""
+                    pace = f"; {call_s:.2g} s a call" if call_s > _SLOW_S else ""
             show_progress(f"{what}{pace}", max(0, calls), total - _BEFORE + _AFTER)
 
         def show_bytes(way: str, done: int, total: int) -> None:
