@@ -20,7 +20,16 @@ from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
 from boardprof.results.stats.summary import FALSE_ALARMS
 from boardprof.results.stats.warnings import modes_of
-from boardprof.show.cells import JUDGED_BY, cell, half_range, number_text, plural, short_arguments
+from boardprof.show.cells import (
+    JUDGED_BY,
+    cell,
+    decimals_of,
+    half_range,
+    multiple_text,
+    number_text,
+    plural,
+    short_arguments,
+)
 from boardprof.show.comparison_table import change_text, output_lines
 from boardprof.show.layout import Column, Page, Table
 
@@ -41,9 +50,7 @@ class Relative(NamedTuple):
         """Such as ``0.420 ± 0.030 best``."""
         if self.unclear:
             return self.unclear
-        decimals = max(2, _decimals(self.ratio, float(f"{self.spread:.2g}")) or 0)
-        spread = f" ± {self.spread:.{decimals}f}" if self.spread else ""
-        return f"{self.ratio:.{decimals}f}{spread}{' best' if self.is_best else ''}"
+        return f"{multiple_text(self.ratio, self.spread)}{' best' if self.is_best else ''}"
 
 
 def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
@@ -222,7 +229,7 @@ class _Row:
     def decimals(self, group: GroupSummary) -> int | None:
         """Return the decimals of a median and its spread; None if it has no spread."""
         us = self.us if group.metric == DURATION else 1
-        return _decimals(float(group.summary.median) / us, self.half(group))
+        return decimals_of(float(group.summary.median) / us, self.half(group))
 
     def spread(self, group: GroupSummary) -> str:
         """Return the certainty of a metric: ``exact``, such as ``± 0.030``, or a doubt."""
@@ -254,15 +261,6 @@ _UNITS: Final = {1_000_000: ("s", 10), 1000: ("ms", 10), 1: ("us", 0.1), 0.001: 
 
 _LARGE: Final = 1000
 """A time of as many units is shown in that unit, however small others are."""
-
-
-def _decimals(value: float, half: float) -> int | None:
-    """Return the decimals for a value and its spread of two digits; None without a spread."""
-    if not half:
-        return None
-    most = max(0, 1 - math.floor(math.log10(half)))
-    texts = [f"{each:.{most}f}" for each in (value, half)]
-    return most - min(most, *(len(text) - len(text.rstrip("0")) for text in texts))
 
 
 def answer_page(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -91,9 +92,29 @@ def half_range(summary: Summary) -> float:
     return float(summary.percentiles[75] - summary.percentiles[25]) / 2
 
 
+def decimals_of(value: float, half: float) -> int | None:
+    """Return the decimals for a value and its spread of two digits; None without a spread."""
+    if not half:
+        return None
+    most = max(0, 1 - math.floor(math.log10(half)))
+    texts = [f"{each:.{most}f}" for each in (value, half)]
+    return most - min(most, *(len(text) - len(text.rstrip("0")) for text in texts))
+
+
+def multiple_text(ratio: float, spread: float) -> str:
+    """Return how many times as much something is, such as ``1.420 ± 0.030``; 0.0: exact."""
+    decimals = max(2, decimals_of(ratio, float(f"{spread:.2g}")) or 0)
+    return f"{ratio:.{decimals}f}" + (f" ± {spread:.{decimals}f}" if spread else "")
+
+
 def plural(number: int, one: str) -> str:
     """Return a number with its noun: ``1 row``, ``1,200 rows``."""
     return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
+def _is_named(arguments: str) -> bool:
+    """Tell whether each argument has a name, as those of a program's calls have not."""
+    return all("=" in part for part in _BETWEEN.split(arguments) if part)
 
 
 def short_arguments(calls: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -106,8 +127,9 @@ def short_arguments(calls: Iterable[tuple[str, str]]) -> dict[tuple[str, str], s
         values = dict(part.partition("=")[::2] for part in _BETWEEN.split(text) if part)
         found.setdefault(name, {})[text] = values
     short = {(name, text): text for name, texts in found.items() for text in texts}
+    named = {name: texts for name, texts in found.items() if all(map(_is_named, texts))}
     if len({*short.values()}) > 1:
-        for name, texts in found.items():
+        for name, texts in named.items():
             known = dict.fromkeys(each for values in texts.values() for each in values)
             columns = {each: [values.get(each, "") for values in texts.values()] for each in known}
             if len(texts) > 1:

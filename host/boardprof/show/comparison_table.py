@@ -29,7 +29,14 @@ from boardprof.results.comparison.rule import Rule, statistic
 from boardprof.results.report.calls import DURATION
 from boardprof.results.report.profile import MODELLED
 from boardprof.results.stats.summary import Summary
-from boardprof.show.cells import JUDGED_BY, half_range, number_text, plural, short_arguments
+from boardprof.show.cells import (
+    JUDGED_BY,
+    half_range,
+    multiple_text,
+    number_text,
+    plural,
+    short_arguments,
+)
 from boardprof.show.layout import Column, Page, plain, record_table, shared
 
 _NO_RULE = "no rule, so nothing is gated"
@@ -205,14 +212,14 @@ def times_line(comparison: Comparison) -> str:
     if row.before is None or row.after is None or row.verdict not in ("better", "worse"):
         return ""
     less, more = sorted((row.before, row.after), key=lambda side: side.median)
-    if less.median <= 0 or (text := f"{float(more.median / less.median):.2f}") == "1.00":
+    if less.median <= 0 or f"{float(more.median / less.median):.2f}" == "1.00":
         return ""
     before, after = comparison.before_name.split(" (")[0], comparison.after_name.split(" (")[0]
     ratio = float(more.median / less.median)
-    # Relative errors of independent values add up in quadrature.
+    # Relative errors of independent values add up in quadrature. The overhead's is one of both.
     shares = (half_range(side) / float(side.median) for side in (less, more))
-    spread = ratio * math.hypot(*shares)
-    times = f"{text}{f' ± {spread:.2g}' if spread else ''} times"
+    spread = math.hypot(ratio * math.hypot(*shares), row.doubt / float(less.median))
+    times = f"{multiple_text(ratio, spread)} times"
     if row.metric == DURATION:
         return f"{after} is {times} {'slower' if more is row.after else 'faster'} than {before}."
     first, second = (after, before) if more is row.after else (before, after)
