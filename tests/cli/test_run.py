@@ -266,12 +266,25 @@ SHORT = """
 int twice(int a) { return a + a; }
 void clear(int *x) { *x = 0; }
 int next(void) { static int n; return ++n; }
+int first(int *x) { return x[0]; }
+void copy(const int *x, int *y) { *y = *x; }
 """
 
 
-def test_a_sample_has_more_calls_if_one_is_too_short_for_the_systems_clock(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        pytest.param("twice", ["a=3"], id="scalars"),
+        pytest.param("first", ["x=[1]:ones"], id="may-write-and-does-not"),
+        pytest.param("copy", ["x=[1]:ones", "y=[1]:out"], id="only-writes"),
+    ],
+)
+def test_a_sample_has_more_calls_if_one_is_too_short_for_the_systems_clock(
+    tmp_path: Path, function: str, arguments: list[str]
+) -> None:
     (tmp_path / "short.c").write_text(SHORT)
-    [found] = measured(tmp_path, tmp_path / "short.c:twice", "a=3")["boardprof"]["measurements"]
+    target = tmp_path / f"short.c:{function}"
+    [found] = measured(tmp_path, target, *arguments)["boardprof"]["measurements"]
     assert found["number"] in (100, 1000, 10_000)
 
 
@@ -280,7 +293,8 @@ def test_a_sample_has_more_calls_if_one_is_too_short_for_the_systems_clock(tmp_p
     [
         pytest.param("twice", ["a=3", "--number", "1"], id="asked-for"),
         pytest.param("twice", ["a=3", "--cold"], id="cold"),
-        pytest.param("clear", ["x=[1]:ones"], id="writes"),
+        pytest.param("clear", ["x=[1]:ones"], id="changes-its-input"),
+        pytest.param("copy", ["x=[1]:ones", "y=[1]:zeros"], id="changes-what-it-only-writes"),
         pytest.param("next", [], id="keeps-state"),
     ],
 )

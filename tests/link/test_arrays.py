@@ -212,7 +212,18 @@ def test_an_output_is_that_of_one_call_though_samples_have_several(board: Board)
     out = np.full(3, 5, np.int32)
     measured = board.measure("count_up", Out(out), 3, warmup=2, repeat=2, number=4)
     assert out.tolist() == [1, 1, 1]
+    assert "Note" not in assemble([measured]).configuration  # it is said to be only written
+
+
+def test_only_arrays_that_calls_change_are_not_as_given_in_later_calls_of_a_sample(
+    board: Board,
+) -> None:
+    measured = board.measure("count_up", np.full(3, 5, np.int32), 3, warmup=2, repeat=2, number=4)
+    assert measured.changed == ("x",)
     assert assemble([measured]).configuration["Note"].startswith("Number > 1")  # type: ignore
+    measured = board.measure("count_up", np.full(3, 5, np.int32), 0, warmup=2, repeat=2, number=4)
+    assert measured.changed == ()
+    assert "Note" not in assemble([measured]).configuration
 
 
 def test_a_function_without_arrays_is_called_once_more_for_its_result(board: Board) -> None:

@@ -170,6 +170,7 @@ class ProfiledFunction:
             result_type=call.function.signature.result,
             outputs=outputs,
             kept=tuple(array.name for array in arguments.arrays if array.is_kept),
+            changed=placement.changed,
             sent_again=placement.why_again,
             interrupts=board.link.interrupts_during(windows, masked=self._masks),
             inputs_crc32=inputs_crc32,

@@ -312,13 +312,16 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
                 named=plan.data.values(board.functions[name], board.memory.size),
                 on_progress=show,
                 on_transfer=_if_slow(show_bytes),
-                on_note=listener.on_note,
+                on_note=listener.on_note
+                if number == first
+                else None,  # of a second time, nothing new
             )
 
+        first = plan.number or 1
         measurement: Measurement | None = None
         try:
             with _waiting(board, what) as heard:
-                measurement = measured(plan.number or 1)
+                measurement = measured(first)
                 while more := _more_calls(plan, measurement):
                     longer = measured(more)
                     if not _calls_are_alike(longer):
@@ -343,7 +346,8 @@ def _more_calls(plan: Plan, measurement: Measurement) -> int:
     On other boards a function may cost more in its first call of a sample, and that is measured.
     """
     is_fixed = plan.number is not None or plan.cold or plan.energy is not None
-    if is_fixed or not measurement.device.cpu or not _calls_are_alike(measurement):
+    is_fixed = is_fixed or not measurement.device.cpu or bool(measurement.changed)
+    if is_fixed or not _calls_are_alike(measurement):
         return 0
     number = calls_needed(assemble([measurement]))
     return number if measurement.number < number <= MOST_CALLS else 0

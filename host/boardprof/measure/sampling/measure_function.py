@@ -468,6 +468,7 @@ def measure_function(
             facts["stack"] = paint_stack(link, placement.call(info))
             value, outputs = placement.call_for_outputs(last_call)
             facts |= {"result": function.reported(value, placement, outputs), "outputs": outputs}
+            facts["changed"] = placement.changed
         except _STOPPED as error:
             if sampler.passes:
                 error.kept = measured(sampler)

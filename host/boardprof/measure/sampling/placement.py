@@ -235,6 +235,8 @@ class Placement:
         # arrays stay on the board for later calls.
         self._packed = (b"", 0)
         self.why_again = ""  # why the host sends in/out arrays again before each call, if it does
+        # in/out arrays that the call for the outputs left with another content, once it has ended
+        self.changed: tuple[str, ...] = ()
         self.again_s = 0.0  # how long that takes, by the time of the first transfer
         self._memory = memory
         self.arguments = arguments
@@ -563,7 +565,11 @@ class Placement:
         """Make one call with the caller's values, and read back the outputs."""
         self.send_again()
         self.renew_outputs()
-        return call(), self.fetch()
+        given = self.arguments.put_back()
+        value, outputs = call(), self.fetch()
+        left = self.arguments.put_back()
+        self.changed = tuple(name for name in given if given[name] != left[name])
+        return value, outputs
 
     def outputs_crc32(self, result: object) -> str:
         """Return the CRC-32 of a result and the outputs on the board; "" if they hold pointers."""

@@ -44,7 +44,7 @@ def configuration_of(measurements: Sequence[Measurement]) -> Row:
             "Repeat": _same(len(m.samples) for m in measurements),
             "Number": _same(m.number for m in measurements),
         }
-    if is_called and any(m.number > 1 and m.outputs for m in measurements):
+    if is_called and any(m.number > 1 and (m.changed or m.kept) for m in measurements):
         configuration["Note"] = (
             "Number > 1: later calls of a sample see the data that earlier ones left"
         )

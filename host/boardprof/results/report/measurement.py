@@ -95,6 +95,7 @@ class Measurement(CallFacts):
     # arrays that come back from that extra call, by parameter name
     outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, compare=False)
     kept: tuple[str, ...] = ()  # arrays and blocks that were not restored between calls
+    changed: tuple[str, ...] = ()  # in/out arrays that a call leaves with another content
     sent_again: str = ""  # why the host sent in/out arrays before each round; "" if it did not
     # counter -> its part of the board, if not the CPU
     parts: Mapping[str, str] = field(default_factory=dict)

@@ -309,7 +309,8 @@ def _slight(group: GroupSummary) -> _Doubts:
 
 _AS_GIVEN = (
     "Use longer data, or count instructions where you can. Or --number 100, if it does not matter "
-    "that later calls of a sample find the arrays as earlier ones have left them."
+    "that later calls of a sample find the arrays as earlier ones have left them. If an array is "
+    "only written, give it as :out."
 )
 
 
@@ -329,10 +330,10 @@ def _more_calls(kind: Kind, group: GroupSummary) -> int:
 def calls_needed(report: Report) -> int:
     """Return how many calls to try in a sample, if they are too short to time; 0 if they are not.
 
-    Also 0 if the calls write to their arrays, and for what is not judged by its time.
+    Also 0 for what is not judged by its time.
     """
     for group in main_metrics(summaries(report)):
-        if group.metric != DURATION or group.doubts or group.writes_arrays:
+        if group.metric != DURATION or group.doubts:
             continue
         if any(_slight(group)):
             return _more_calls("overhead", group)

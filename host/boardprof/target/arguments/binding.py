@@ -55,6 +55,10 @@ class Arguments:
         """The arrays that are passed as pointers, and those that they point to."""
         return (*(part for part in self.parts if not isinstance(part, bytes)), *self.extras)
 
+    def put_back(self) -> dict[str, bytes]:
+        """Return the content of the arrays that are restored between the calls of a measurement."""
+        return {each.name: each.content() for each in self.arrays if each.passing is Passing.IN_OUT}
+
     def inputs_crc32(self) -> str:
         """Return the CRC-32 of what the function finds in its arrays; "" without such an array.
 

@@ -166,7 +166,7 @@ NAME=VALUE sets an argument:
 @number_option(
     "--number",
     "Calls per sample. [default: 1; more if one call is too short for an operating system's clock "
-    "and writes no arrays]",
+    "and changes no array that it was given]",
 )
 @click.option(
     "-L",
