@@ -112,9 +112,10 @@ def plural(number: int, one: str) -> str:
     return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
-def _is_named(arguments: str) -> bool:
-    """Tell whether each argument has a name, as those of a program's calls have not."""
-    return all("=" in part for part in _BETWEEN.split(arguments) if part)
+def arguments_of(text: str) -> dict[str, str]:
+    """Return arguments by name, as Reports show them; {} if they have none, as in a program."""
+    parts = [part.partition("=") for part in _BETWEEN.split(text)]
+    return {name: value for name, _, value in parts} if all(each[1] for each in parts) else {}
 
 
 def short_arguments(calls: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -124,12 +125,10 @@ def short_arguments(calls: Iterable[tuple[str, str]]) -> dict[tuple[str, str], s
     """
     found: dict[str, dict[str, dict[str, str]]] = {}
     for name, text in calls:
-        values = dict(part.partition("=")[::2] for part in _BETWEEN.split(text) if part)
-        found.setdefault(name, {})[text] = values
+        found.setdefault(name, {})[text] = arguments_of(text)
     short = {(name, text): text for name, texts in found.items() for text in texts}
-    named = {name: texts for name, texts in found.items() if all(map(_is_named, texts))}
     if len({*short.values()}) > 1:
-        for name, texts in named.items():
+        for name, texts in found.items():
             known = dict.fromkeys(each for values in texts.values() for each in values)
             columns = {each: [values.get(each, "") for values in texts.values()] for each in known}
             if len(texts) > 1:

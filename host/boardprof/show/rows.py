@@ -28,6 +28,7 @@ from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat
 from boardprof.results.row_origins import GroupKey
 from boardprof.results.stats.groups import GroupSummary, summaries
+from boardprof.show.cells import arguments_of
 
 if TYPE_CHECKING:
     import pandas
@@ -79,14 +80,22 @@ def _quoted_if_needed(name: str) -> str:
 
 
 def render_medians(report: Report) -> str:
-    """Return a line of CSV for each metric of each function, with statistics per call."""
-    lines = [_MEDIANS]
-    for each in summaries(report, without=SHARES):
+    """Return a line of CSV for each metric of each function, with statistics per call.
+
+    The last columns have the arguments that are no arrays, such as ``argument_n``.
+    """
+    groups = [*summaries(report, without=SHARES)]
+    arguments = [arguments_of(each.key.shapes) for each in groups]
+    known = dict.fromkeys(name for each in arguments for name in each)
+    names = [n for n in known if not any("[" in each.get(n, "") for each in arguments)]
+    lines = [",".join([_MEDIANS, *(_quoted_if_needed(f"argument_{name}") for name in names)])]
+    for each, values in zip(groups, arguments, strict=True):
         key, found = each.key, each.summary
         texts = (key.name, key.label, key.shapes, key.flags, key.device, each.metric)
         spread = [repr(found.stddev) if found.stddev is not None else ""]
         ends = [*map(repr, (found.median, found.minimum, found.maximum, found.mean)), *spread]
-        lines.append(",".join([*map(_quoted, texts), f"{found.n}", *ends]))
+        own = [_quoted_if_needed(values[name]) if name in values else "" for name in names]
+        lines.append(",".join([*map(_quoted, texts), f"{found.n}", *ends, *own]))
     return _text(lines)
 
 

@@ -317,6 +317,9 @@ _AS_GIVEN = (
 MOST_CALLS = 10_000
 """More calls in a sample do not help: what is still too short is shorter than their loop's step."""
 
+_STEPS_TO_READ = 3
+"""So many steps of an operating system's clock pass while it is read; samples may not show them."""
+
 _LONGER: dict[Kind, int] = {"grain": 100, "overhead": 1000}
 """The least number of calls that makes a sample longer."""
 
@@ -337,7 +340,10 @@ def calls_needed(report: Report) -> int:
             continue
         if any(_slight(group)):
             return _more_calls("overhead", group)
-        if group.grain > _RELEVANT * abs(group.summary.median):
+        step = float(group.grain)
+        if step == group.cold_grain:  # of one call: its overhead is the reading of the clock
+            step = max(step, float(group.overhead.taken) / _STEPS_TO_READ)
+        if step > _RELEVANT * abs(group.summary.median):
             return _more_calls("grain", group)
     return 0
 
