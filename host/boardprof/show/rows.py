@@ -82,7 +82,7 @@ def _quoted_if_needed(name: str) -> str:
 def render_medians(report: Report) -> str:
     """Return a line of CSV for each metric of each function, with statistics per call.
 
-    The last columns have the arguments that are no arrays, such as ``argument_n``.
+    The last columns have the numbers among the arguments, such as ``argument_n``.
     """
     groups = [*summaries(report, without=SHARES)]
     arguments = [arguments_of(each.key.shapes) for each in groups]

@@ -318,7 +318,7 @@ MOST_CALLS = 10_000
 """More calls in a sample do not help: what is still too short is shorter than their loop's step."""
 
 _STEPS_TO_READ = 3
-"""So many steps of an operating system's clock pass while it is read; samples may not show them."""
+"""An operating system's clock advances about three steps while it is read."""
 
 _LONGER: dict[Kind, int] = {"grain": 100, "overhead": 1000}
 """The least number of calls that makes a sample longer."""
