@@ -247,3 +247,9 @@ def test_each_value_finds_the_board_as_if_it_were_the_only_one(tmp_path: Path) -
     both = measured(f"{file}:sum", "-L", "n", "1000,2000", *options)
     alone = measured(f"{file}:sum", "n=2000", *options)
     assert both[1] == alone[0]
+
+
+def test_functions_of_two_files_are_told_to_have_a_run_each(tmp_path: Path) -> None:
+    done = boardprof("run", f"{tmp_path / 'a.c'}:f,{tmp_path / 'b.c'}:f")
+    assert (done.code, done.out) == (2, "")
+    assert "b.c:f' names several files.\nTry: PATH:NAME,NAME of one file; for two files" in done.err

@@ -186,11 +186,14 @@ class Plan:
         ]
 
 
+_ONE_FILE = "PATH:NAME,NAME of one file; for two files, one run each, then `boardprof compare`"
+
+
 def _argument_hint(text: str) -> str:
     path, function = split_target(text)
     is_type = re.fullmatch(r"(?:[iuf]|u?int|float)\d+", path)  # as in i16:64
     if path and function and "=" not in text and not is_type:
-        return "one file a run, with a list of its functions: PATH:NAME,NAME; or PATH:all"
+        return _ONE_FILE
     return "NAME=VALUE, e.g. n=256"
 
 
@@ -297,6 +300,8 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
             ``{NAME}`` stands for the value.
     """
     path, function = split_target(plan.target)
+    if re.search(r":\w+,", path) and not Path(path).exists():
+        raise UsageError(f"{plan.target!r} names several files.", hint=_ONE_FILE)
     functions = [name.strip() for name in _COMMA.split(function)]
     if not all(functions) and len(functions) > 1:
         raise UsageError(f"{plan.target!r} has an empty name.", hint=f"{path}:NAME,NAME")

@@ -115,6 +115,13 @@ NAME=VALUE sets an argument:
   s=hello  s='"{"a": 1}"'       text for char*
   mode=FAST  f=square            an enum's name, a function of the image
   p=NULL                         no array
+
+\b
+The table has a row for each function, board and setting:
+  Spread     half the distance between the quartiles; exact: the same in each run
+  Stack      bytes of stack that a call overwrites
+  Relative   the median as a multiple of the first one's
+  Since #7   the change since that run, if it is more than noise
 """
 
 
