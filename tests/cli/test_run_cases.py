@@ -253,3 +253,55 @@ def test_functions_of_two_files_are_told_to_have_a_run_each(tmp_path: Path) -> N
     done = boardprof("run", f"{tmp_path / 'a.c'}:f,{tmp_path / 'b.c'}:f")
     assert (done.code, done.out) == (2, "")
     assert "b.c:f' names several files.\nTry: PATH:NAME,NAME of one file; for two files" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "measured"),
+    [
+        (("plain,slower", "n=3"), ["plain", "slower"]),
+        (("plain", "n=3", "--sweep", "-O1|-O2"), ["plain", "plain"]),
+    ],
+)
+def test_on_a_systems_clock_what_is_compared_has_ten_alternating_sessions(
+    tmp_path: Path, words: tuple[str, ...], measured: list[str]
+) -> None:
+    (tmp_path / "cases.c").write_text(SOURCE)
+    target = f"{tmp_path / 'cases.c'}:{words[0]}"
+    done = boardprof("run", "-q", "-b", "native", target, *words[1:], "--json", "-")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    names = [each["name"] for each in found["boardprof"]["measurements"]]
+    assert sorted(names) == sorted(measured * 10)
+    assert all(len(each["samples"]) == 1 for each in found["boardprof"]["measurements"])
+    assert len({each["number"] for each in found["boardprof"]["measurements"]}) <= 2
+    configuration = found["configuration"]
+    assert (configuration["Repeat"], configuration["Sessions"]) == ({"count": 10}, {"count": 10})
+    assert len(found["calls"]) == 20
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("loop", "-L", "n", "1,2"), id="one-function"),
+        pytest.param(("plain,slower", "n=3", "--cold"), id="cold"),
+    ],
+)
+def test_what_is_not_compared_has_one_session(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "cases.c").write_text(SOURCE)
+    target = f"{tmp_path / 'cases.c'}:{words[0]}"
+    done = boardprof("run", "-q", "-b", "native", target, *words[1:], "--json", "-")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert len(found["boardprof"]["measurements"]) == 2
+    assert "Sessions" not in found["configuration"]
+
+
+def test_rows_that_are_compared_stand_together(source: str) -> None:
+    words = ("-L", "n", "1,10", "--sweep", "-O1|-O2")
+    rows = answer(f"{source}:loop", *words)[1:5]
+    assert [row[1:3] for row in rows] == [
+        ["n=1", "-O1"],
+        ["n=1", "-O2"],
+        ["n=10", "-O1"],
+        ["n=10", "-O2"],
+    ]

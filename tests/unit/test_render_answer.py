@@ -10,7 +10,10 @@ import pytest
 from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.compare import compare
 from boardprof.results.report.report import Report
-from boardprof.show.answer import answer_page
+from boardprof.results.row_origins import GroupKey, Overhead
+from boardprof.results.stats.groups import GroupSummary
+from boardprof.results.stats.summary import summarize
+from boardprof.show.answer import answer_page, relatives
 from boardprof.show.cells import short_arguments
 from boardprof.show.layout import fitted, plain
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
@@ -394,3 +397,20 @@ def test_rows_show_the_arguments_that_tell_them_apart(
     calls: list[tuple[str, str]], shown: list[str]
 ) -> None:
     assert [*short_arguments(calls).values()] == shown
+
+
+def test_a_multiple_is_as_uncertain_as_both_times_and_the_overhead_of_each() -> None:
+    def timed(name: str, median_us: float, doubt_us: float) -> GroupSummary:
+        values = [median_us] * 10
+        overhead = Overhead(taken=doubt_us, doubt=doubt_us)
+        key = GroupKey(name, "", "", "native")
+        return GroupSummary(
+            key, "Duration (us)", Duration, summarize(values), values, overhead=overhead
+        )
+
+    # 100 +- 5 over 10 +- 1: the relative errors are 5 % and 10 %, together 11.18 %.
+    found = relatives([timed("fast", 10.0, 1.0), timed("slow", 100.0, 5.0)])
+    assert found is not None
+    assert found[1].ratio == 10.0
+    assert found[1].spread == pytest.approx(1.118, abs=0.001)
+    assert found[1].text == "10.00 ± 1.12"

@@ -85,6 +85,7 @@ class Origin:
     measurement: MeasurementRecord = field(default_factory=MeasurementRecord)
     inputs: str = ""  # CRC-32 of what each found in its arrays, joined by +; "" if one is not known
     doubts: tuple[str, ...] = ()  # texts of what spoils the numbers
+    sessions: int = 1  # measurements of these rows, one after the other
 
     def is_counted(self, column: str) -> bool:
         """Tell whether a column was counted on the board alone, not on the host."""
@@ -167,6 +168,7 @@ class RowOrigins:
             measurement=measurement,
             inputs=_inputs(chosen),
             doubts=tuple(f.text for each in chosen for f in each.findings if f.spoils),
+            sessions=max(1, len(chosen)),
         )
 
     def _steps_on(self, board: str, device: Device, clocks: Iterable[str]) -> dict[str, float]:

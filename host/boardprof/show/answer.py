@@ -60,15 +60,16 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
     sure = [each for each in settings if not each.doubts]
     is_clear = not any(map(modes_of, settings))  # of two groups, the median says little
     least = min(sure, key=lambda each: each.summary.median)
-    verdicts = [difference(least.key, least, each, FALSE_ALARMS).verdict for each in settings]
-    shares = [_own_half(each) / float(each.summary.median or 1) for each in settings]
+    sessions = least.sessions if len({each.sessions for each in settings}) == 1 else 1
+    verdicts = [
+        difference(least.key, least, each, FALSE_ALARMS, sessions).verdict for each in settings
+    ]
+    shares = [_half(each) / abs(float(each.summary.median or 1)) for each in settings]
     found = []
     for each, verdict, share in zip(settings, verdicts, shares, strict=True):
         ratio = each.summary.median / first
-        # Relative errors of independent values add up in quadrature. The overhead's is one of both.
-        doubt = difference(each.key, settings[0], each, FALSE_ALARMS).doubt / float(abs(first))
-        spread = math.hypot(float(ratio) * math.hypot(share, shares[0]), doubt)
-        spread = 0.0 if each is settings[0] else spread
+        # Relative errors of independent values add up in quadrature.
+        spread = abs(float(ratio)) * math.hypot(share, shares[0]) * (each is not settings[0])
         is_best = "worse" in verdicts and verdict in _AS_GOOD and not each.doubts and is_clear
         unclear = {_DOUBTFUL: _DOUBTFUL, _TOO_SHORT: "too short"}.get(_doubt(each), "")
         found.append(Relative(ratio, spread, is_best, unclear))
@@ -490,6 +491,8 @@ def _times(best: _Row, other: _Row, *, has_others: bool) -> Iterator[str]:
     """Say how much better the best one is than the next one; nothing if that is not clear."""
     found = relatives([best.judged, other.judged])
     if found is None or found[1].unclear or _doubt(best.judged) == _TOO_SHORT:
+        return
+    if found[1].text == "1.00":  # what they differ by is in the table
         return
     ratio, metric = found[1].text, best.judged.metric
     where, (name, next_name) = _names([best, other], has_others=has_others)

@@ -216,9 +216,9 @@ def times_line(comparison: Comparison) -> str:
         return ""
     before, after = comparison.before_name.split(" (")[0], comparison.after_name.split(" (")[0]
     ratio = float(more.median / less.median)
-    # Relative errors of independent values add up in quadrature. The overhead's is one of both.
-    shares = (half_range(side) / float(side.median) for side in (less, more))
-    spread = math.hypot(ratio * math.hypot(*shares), row.doubt / float(less.median))
+    # Relative errors of independent values add up in quadrature.
+    shares = (max(half_range(side), row.doubt) / float(side.median) for side in (less, more))
+    spread = ratio * math.hypot(*shares)
     times = f"{multiple_text(ratio, spread)} times"
     if row.metric == DURATION:
         return f"{after} is {times} {'slower' if more is row.after else 'faster'} than {before}."

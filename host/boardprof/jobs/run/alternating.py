@@ -13,15 +13,12 @@ from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.progress import part_of
-from boardprof.jobs.run.execution import Listener, Outcome, once, run_plans
+from boardprof.jobs.run.execution import SESSIONS, Listener, Outcome, once, run_plans
 from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
 from boardprof.results.history.run import git_output, git_refusal, run_git
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions, effective_flags
 from boardprof.target.descriptions.board import BoardSpec
-
-SESSIONS = 10
-"""Sessions per side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ def run_in_turns(
         # Sessions with another number of calls would not be pairs.
         plans = [replace(plan, number=plan.number or 1) for plan in side.plans]
         with contextlib.chdir(side.folder or "."), part_of(f"session {number} of {2 * sessions}"):
-            found.append(run_plans(plans, listener, is_chosen))
+            found.append(run_plans(plans, listener, is_chosen, in_turns=False))
         last = found[-1]
         is_lost = last.report is None or len(side.plans) == 1
         if last.interrupted or (last.failures and is_lost):

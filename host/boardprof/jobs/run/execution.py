@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -22,7 +23,7 @@ from boardprof.base.errors import (
     UsageError,
     WrongOutputError,
 )
-from boardprof.base.progress import show_progress, waiting
+from boardprof.base.progress import part_of, show_progress, waiting
 from boardprof.jobs.run.function_choice import chosen_functions, with_own_names
 from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
@@ -72,10 +73,14 @@ def results(
     *,
     firmware: BuiltFirmware | None = None,
     is_chosen: Callable[[Plan], bool] = lambda plan: True,
+    on_measured: Callable[[Plan, Measurement, float], None] = lambda plan, measurement, time_s: (
+        None
+    ),
 ) -> Generator[Measurement | BoardprofError, None, None]:
     """Yield the result of each function as it arrives; ``firmware`` is None to build the plans'.
 
-    The plans share one firmware, which is the same whichever of them are chosen.
+    The plans share one firmware, which is the same whichever of them are chosen. ``on_measured`` is
+    called with the plan of each measurement, and how long it took.
     """
     # If a board that was started here ends, or is ended in a call that hangs, it is started again
     # for the remaining functions.
@@ -128,8 +133,10 @@ def results(
             while left and not is_over:
                 plan, name = left.pop(0)
                 at = f" ({total - len(left)} of {total})" if total > 1 else ""
+                began_s = time.monotonic()
                 try:
                     measurement = measure(board, name, plan, listener, at)
+                    on_measured(plan, measurement, time.monotonic() - began_s)
                     folders = plan.output_folders(measurement.device.name, measurement.function)
                     wrong = plan.data.take(measurement, *folders)
                     yield measurement  # its numbers are reported although an output is wrong
@@ -438,9 +445,16 @@ class Outcome:
 
 
 def run_plans(
-    plans: Sequence[Plan], listener: Listener, is_chosen: Callable[[Plan], bool] = lambda plan: True
+    plans: Sequence[Plan],
+    listener: Listener,
+    is_chosen: Callable[[Plan], bool] = lambda plan: True,
+    *,
+    in_turns: bool = True,
 ) -> Outcome:
-    """Measure several plans for one Report; those with the same files and flags share a start."""
+    """Measure several plans for one Report; those with the same files and flags share a start.
+
+    ``in_turns``: alternate between what is compared, if its samples vary.
+    """
     # If a function, a board or a setting fails, the numbers of all others are kept, in any order.
     listener = replace(listener, on_note=once(listener.on_note))
     measurements: list[Measurement] = []
@@ -474,12 +488,22 @@ def run_plans(
             "--energy measures one board, but several boards were given.", hint="give one board"
         )
     interrupted = False
+    taken: list[_Taken] = []
     try:
         for spec, group in groups.values():
             if any(map(is_chosen, group)):
                 flags = None if group[0].sweep is None else group[0].code.cflags
-                told = results(spec, group, listener, is_chosen=is_chosen)
+                told = results(
+                    spec,
+                    group,
+                    listener,
+                    is_chosen=is_chosen,
+                    on_measured=lambda *of, spec=spec, group=group: taken.append(
+                        _Taken(spec, group, *of)
+                    ),
+                )
                 _take(told, spec.name, flags, measurements, found)
+        measurements = (_in_turns(taken, listener) if in_turns else None) or measurements
     except KeyboardInterrupt:
         if not measurements:
             raise
@@ -502,6 +526,9 @@ def run_plans(
     if measurements:
         places = {plan.benchmark: place for place, plan in enumerate(plans)}
         measurements.sort(key=lambda each: places.get(each.label or each.function, 0))
+        if plans[0].case:  # what is compared has the same arguments
+            calls = [*dict.fromkeys(each.arguments for each in measurements)]
+            measurements.sort(key=lambda each: calls.index(each.arguments))
         # The flags of a benchmark are its own: its name tells its rows apart.
         swept = plans[0].sweep is not None or (False if plans[0].benchmark else None)
         report = assemble(
@@ -512,6 +539,81 @@ def run_plans(
             alternatives=len({plan.function for plan in plans if plan.case}) > 1,
         )
     return Outcome(report, tuple(failures), interrupted)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What a plan has measured."""
+
+    spec: BoardSpec
+    group: Sequence[Plan]  # that share the firmware
+    plan: Plan
+    measurement: Measurement
+    time_s: float
+
+
+SESSIONS = 10
+"""Sessions of each side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
+
+_MOST_S = 1.0
+"""Samples that take longer are spread over time anyway."""
+
+
+def _in_turns(taken: Sequence[_Taken], listener: Listener) -> list[Measurement] | None:
+    """Measure what is compared again, in alternating sessions; None if that is not needed.
+
+    On the clock of an operating system, ten samples are often taken within a millisecond. What
+    varies from one millisecond to the next, and from process to process, then looks like a
+    difference between two functions.
+    """
+    again = [
+        each
+        for each in taken
+        if each.spec.clock.kind == "measured" and each.plan.connection.port is None
+    ]
+    functions = {(each.spec.name, each.plan.code.cflags, each.plan.function) for each in again}
+    is_compared = any(each.plan.sweep is not None or each.plan.case for each in again)
+    is_special = any(
+        p.cold or p.hotspots or p.energy or p.benchmark for p in (t.plan for t in again)
+    )
+    is_long = sum(each.time_s for each in again) > _MOST_S * len(again)
+    if len(functions) < 2 or not is_compared or is_special or is_long:
+        return None
+    found: dict[int, list[Measurement]] = {index: [] for index in range(len(again))}
+    for session in range(SESSIONS):
+        places = range(len(again))
+        for place in places if session % 2 == 0 else reversed(places):
+            with part_of(f"session {session + 1} of {SESSIONS}"):
+                try:
+                    found[place] += _session(again[place], listener)
+                except BoardprofError:
+                    return None  # the samples from before are good
+    measurements = []
+    for each in taken:
+        measurements += found[again.index(each)] if each in again else [each.measurement]
+    return measurements
+
+
+def _session(taken: _Taken, listener: Listener) -> list[Measurement]:
+    """Take a part of the samples of what was measured before."""
+    before, plan = taken.measurement, taken.plan
+    target = f"{plan.path}:{before.function}" if plan.path else before.function
+    repeat = math.ceil(len(before.samples) / SESSIONS)
+    again = replace(
+        plan,
+        target=target,
+        number=before.number,
+        repeat=repeat,
+        data=replace(plan.data, expectations=(), folder=None),
+    )
+    group = [again if each is plan else each for each in taken.group]
+    found = results(taken.spec, group, listener, is_chosen=lambda each: each is again)
+    with closing(found):
+        got = [*found]
+    for each in got:
+        if isinstance(each, BoardprofError):
+            raise each
+    return [each for each in got if isinstance(each, Measurement)]
 
 
 def once(on_note: Note) -> Note:

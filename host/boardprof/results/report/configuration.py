@@ -41,9 +41,11 @@ def configuration_of(measurements: Sequence[Measurement]) -> Row:
     if is_called:
         configuration |= {
             "Warm-up": _same(m.warmup for m in measurements),
-            "Repeat": _same(len(m.samples) for m in measurements),
+            "Repeat": _same(sum(len(m.samples) for m in each) for each in _by_call(measurements)),
             "Number": _same(m.number for m in measurements),
         }
+        if (sessions := _same(len(each) for each in _by_call(measurements))) != Count(1):
+            configuration["Sessions"] = sessions
     if is_called and any(m.number > 1 and (m.changed or m.kept) for m in measurements):
         configuration["Note"] = (
             "Number > 1: later calls of a sample see the data that earlier ones left"
@@ -54,6 +56,15 @@ def configuration_of(measurements: Sequence[Measurement]) -> Row:
         ours = [m for m in measurements if m.device.name == device.name]
         configuration |= _device_lines(device, ours)
     return configuration
+
+
+def _by_call(measurements: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Return the measurements of each function on a board, one for each session."""
+    found: dict[tuple[object, ...], list[Measurement]] = {}
+    for m in measurements:
+        key = (m.function, m.arguments, m.label, m.device.name, m.flags, m.inputs_crc32)
+        found.setdefault(key, []).append(m)
+    return [*found.values()]
 
 
 def _other_results(measurements: Sequence[Measurement]) -> list[str]:

@@ -66,6 +66,7 @@ class GroupSummary:
         inputs: CRC-32 of what the calls found in their arrays; "" if not known.
         doubts: why the numbers may be wrong; () if nothing was found.
         writes_arrays: the calls write to their arrays.
+        sessions: how many sessions the samples come from, one after the other.
         meter: what measured an energy; "" if not known.
     """
 
@@ -87,6 +88,7 @@ class GroupSummary:
     inputs: str = ""
     doubts: tuple[str, ...] = ()
     writes_arrays: bool = False
+    sessions: int = 1
     meter: str = ""
 
 
@@ -277,6 +279,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         inputs=origin.inputs,
         doubts=origin.doubts,
         writes_arrays=bool(origin.measurement.outputs),
+        sessions=origin.sessions,
         meter=energy.meter if metric == ENERGY and energy is not None else "",
     )
 
