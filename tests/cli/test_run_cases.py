@@ -305,3 +305,11 @@ def test_rows_that_are_compared_stand_together(source: str) -> None:
         ["n=10", "-O1"],
         ["n=10", "-O2"],
     ]
+
+
+def test_a_function_as_a_word_of_its_own_is_told_with_the_target_that_was_meant(
+    source: str,
+) -> None:
+    done = boardprof("run", source, "plain", "n=3")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(f"cases.c' names no function.\nTry: {source}:plain\n")

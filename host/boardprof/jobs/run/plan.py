@@ -206,10 +206,9 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
             f"No target is given: {plan.target!r} is an argument.", hint=f"{_TARGET} before it"
         )
     if plan.path is None and not plan.target.isidentifier() and Path(plan.target).exists():
-        raise UsageError(
-            f"{plan.target!r} names no function.",
-            hint=f"{plan.target}:FUNCTION or {plan.target}:all",
-        )
+        name = next((each for each in plan.values if each.isidentifier()), "")
+        wanted = f"{plan.target}:{name}" if name else f"{plan.target}:FUNCTION or {plan.target}:all"
+        raise UsageError(f"{plan.target!r} names no function.", hint=wanted)
     if not plan.function:
         listing = f"{_TARGET}; `boardprof functions {plan.path}` lists them"
         raise UsageError(

@@ -46,6 +46,9 @@ normal, and one in twenty if it is exponential. With the 3.5 by which `Summary` 
 would be one in seven, and almost every report.
 """
 
+_RARE = 0.05
+"""A smaller share of outliers is usual beside other programs, and does not move a median."""
+
 _DRIFT_P = 0.001
 """This is tested in every run, so false alarms must be rare: they occur in one of 500 runs."""
 
@@ -174,9 +177,10 @@ def _slow_first(group: GroupSummary) -> _Doubts:
     apart = _apart(group)
     if _first_is_slow(group) and (apart is None or 0 not in apart.indices):
         first, rest = float(group.values[0]), statistics.median(map(float, group.values[1:]))
+        other = "another program ran, or " if _shares_its_cpu(group) else ""
         yield (
-            f"the first sample, {_figure(first)}, is far above the others, {_figure(rest)}: the "
-            "warm-up was too short.",
+            f"the first sample, {_figure(first)}, is far above the others, {_figure(rest)}: "
+            f"{other}the warm-up was too short.",
             "Warm up longer: --warmup 100.",
         )
 
@@ -288,7 +292,9 @@ def _coarse(group: GroupSummary) -> _Doubts:
             share += " % of the median"
         yield (
             f"one step of its clock, {step:.3g}, is {share}.",
-            _AS_GIVEN if group.writes_arrays else f"Make the samples longer: --number {many}.",
+            _as_given(many)
+            if group.writes_arrays
+            else f"Make the samples longer: --number {many}.",
         )
 
 
@@ -303,15 +309,17 @@ def _slight(group: GroupSummary) -> _Doubts:
             f"the measurement overhead is {taken:.3g} per {one_of([group.key.label])}, "
             f"more than the {median:.3g} that "
             "remain after it is subtracted.",
-            _AS_GIVEN if group.writes_arrays else longer,
+            _as_given(many) if group.writes_arrays else longer,
         )
 
 
-_AS_GIVEN = (
-    "Use longer data, or count instructions where you can. Or --number 100, if it does not matter "
-    "that later calls of a sample find the arrays as earlier ones have left them. If an array is "
-    "only written, give it as :out."
-)
+def _as_given(many: int) -> str:
+    """Return what to try if more calls in a sample may be another measurement."""
+    return (
+        f"Use longer data, or count instructions where you can. Or --number {many}, if it does not "
+        "matter that later calls of a sample find the arrays as earlier ones have left them. If an "
+        "array is only written, give it as :out."
+    )
 
 
 MOST_CALLS = 10_000
@@ -340,10 +348,7 @@ def calls_needed(report: Report) -> int:
             continue
         if any(_slight(group)):
             return _more_calls("overhead", group)
-        step = float(group.grain)
-        if step == group.cold_grain:  # of one call: its overhead is the reading of the clock
-            step = max(step, float(group.overhead.taken) / _STEPS_TO_READ)
-        if step > _RELEVANT * abs(group.summary.median):
+        if _step(group) > _RELEVANT * abs(group.summary.median):
             return _more_calls("grain", group)
     return 0
 
@@ -377,7 +382,8 @@ def _outlying(group: GroupSummary) -> _Doubts:
         for i in far
         if (i > 0 or not _first_is_slow(group)) and _matters(group, float(group.values[i]) - median)
     ]
-    if group.summary.n < _LEAST_FOR_SHAPE or not found:
+    is_rare = _shares_its_cpu(group) and len(found) < _RARE * group.summary.n
+    if group.summary.n < _LEAST_FOR_SHAPE or not found or is_rare:
         return
     if any(_bimodal(group)) or _apart(group) is not None:
         return  # of two groups, the smaller one is not an outlier
@@ -433,7 +439,16 @@ _JUDGES: dict[Kind, Callable[[GroupSummary], _Doubts]] = {
 def _matters(group: GroupSummary, difference: float) -> bool:
     """Tell whether a difference is more than the clock's steps, and large enough to matter."""
     size = abs(difference)
-    return size > 2 * group.grain and size > _relevant(group) * abs(group.summary.median)
+    return size > 2 * _step(group) and size > _relevant(group) * abs(group.summary.median)
+
+
+def _step(group: GroupSummary) -> float:
+    """Return one step of the clock per call, also if the samples do not show it."""
+    step = float(group.grain)
+    if step != group.cold_grain or not _shares_its_cpu(group):
+        return step
+    # Of one call: its overhead is the reading of the clock.
+    return max(step, float(group.overhead.taken) / _STEPS_TO_READ)
 
 
 def _relevant(group: GroupSummary) -> float:

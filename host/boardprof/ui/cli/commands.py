@@ -214,7 +214,9 @@ def mistake_text(error: click.ClickException) -> str:
         place = _place(error.option_name, context)
         if place is not None:
             return place
+        known = {name for each in context.command.params for name in each.opts}
         own = _OF_HYPERFINE.get(error.option_name)
+        own = own if own is not None and own.split()[0] in known else None
         nearest = own or UnknownNameError.nearest(error.option_name, error.possibilities or ())
         meant = [] if not nearest else [repr(nearest)]
         name = error.option_name.removeprefix("--")
@@ -231,8 +233,15 @@ def mistake_text(error: click.ClickException) -> str:
     return "\n".join([f"error: {_sentence(error)}", usage, f"Try: {path} --help"])
 
 
-_OF_HYPERFINE: Final = {"--runs": "--repeat", "--parameter-scan": "--parameter-list"}
-"""Options that people know from there, and ours."""
+_OF_HYPERFINE: Final = {
+    **dict.fromkeys(("--runs", "--min-runs", "--max-runs"), "--repeat"),
+    "--parameter-scan": "--parameter-list",
+    "--export-json": "--json",
+    "--export-csv": "--export medians=FILE",
+    "--csv": "--export csv=FILE",
+    **dict.fromkeys(("--export-markdown", "--markdown"), "--export markdown=FILE"),
+}
+"""Options that people know from there, or from our other commands, and what `run` has."""
 
 
 def _sentence(error: click.ClickException) -> str:

@@ -87,7 +87,8 @@ if TYPE_CHECKING:
 
 
 _SECTIONS = {
-    MOST_USED: "board_names port metrics warmup repeat lists optimize sweep table",
+    MOST_USED: "board_names port metrics warmup repeat lists optimize sweep json_file exports "
+    "table",
     "What to measure": "tags watch metrics warmup repeat number lists cold mask_interrupts "
     "hotspots sampled probe energy sweep",
     "The board": BOARD_SECTION,

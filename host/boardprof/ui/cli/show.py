@@ -164,6 +164,7 @@ def export(
     from `trace -o`. Exporters that are for Reports only get its ranges as a Report.
 
     \b
+    medians      CSV with a line for each function and metric, for a table or a plot
     baseline     medians to commit, as a baseline for compare and pytest
     html         one page with tables and charts, for a TRACE with a timeline; it needs no network
     chrome       a trace for ui.perfetto.dev or chrome://tracing

@@ -374,8 +374,8 @@ class _Stop:
             pc=self.pc or None,
             address=self.touched,
             location=self.location,
-            hint=f"look for the fault in {where}. The board keeps running, but anything "
-            f"{self.name} has already changed stays changed{self._how_to_locate()}",
+            hint=f"look for the fault in {where}. What {self.name} has changed before stays changed"
+            f"{self._how_to_locate()}",
         )
 
     def time_out(self) -> DeviceTimeoutError:
