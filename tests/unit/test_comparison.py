@@ -121,6 +121,19 @@ def test_where_one_build_counts_otherwise_its_input_is_in_doubt() -> None:
     assert note not in compare(before, counts([206], measurement=other)).notes
 
 
+def test_where_one_build_takes_another_time_the_machine_is_named() -> None:
+    same, other = ({"build_id": build} for build in ("00c0ffee", "0badcafe"))
+    note = (
+        "board ran the same build before and after. What differs comes from other programs, the "
+        "CPU's clock, or the places of code and data, not from the code."
+    )
+    before = durations([10.0 + i / 100 for i in range(10)], measurement=same)
+    slower = [12.0 + i / 100 for i in range(10)]
+    assert note in compare(before, durations(slower, measurement=same)).notes
+    assert note not in compare(before, durations(slower, measurement=other)).notes
+    assert note not in compare(before, before).notes
+
+
 def test_counts_beyond_a_floats_precision_are_still_told_apart() -> None:
     for large in (1 << 53, 1 << 62, 10**140):
         rules = ["instructions:max>0", "instructions:mean>0"]

@@ -240,18 +240,33 @@ def masked_once(old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]) ->
 def of_one_build(
     rows: Iterable[Difference], old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]
 ) -> list[str]:
-    """Name the boards on which exact counts may differ only by inputs: the build is the same."""
-    exact = [row for row in rows if row.is_exact and row.verdict in DIFFERENT]
+    """Name the boards that ran the same build, and say what the numbers can differ by."""
+    differ = [row for row in rows if row.verdict in DIFFERENT]
+    exact = [row for row in differ if row.is_exact]
     changed = {row.device for row in exact}
+    timed = {row.device for row in differ if not (row.is_exact or row.is_emulated)}
     is_called = one_of(row.label for row in exact) == "call"
     inputs = "inputs or what was recorded"
     if is_called:
         inputs = f"arguments, {option('--number')} or {option('--warmup')}"
-    return [
-        f"{name} ran the same build before and after. If its exact counts differ, its {inputs} "
-        "differ too."
+    same = [
+        name
         for name, board in old.items()
-        if name in changed and board.builds and name in new and board.builds == new[name].builds
+        if board.builds and name in new and board.builds == new[name].builds
+    ]
+    text = "ran the same build before and after."
+    return [
+        *(
+            f"{name} {text} If its exact counts differ, its {inputs} differ too."
+            for name in same
+            if name in changed
+        ),
+        *(
+            f"{name} {text} What differs comes from other programs, the CPU's clock, or the places "
+            "of code and data, not from the code."
+            for name in same
+            if name in timed
+        ),
     ]
 
 
