@@ -23,9 +23,9 @@ from boardprof.base.errors import (
     UsageError,
     WrongOutputError,
 )
-from boardprof.base.progress import part_of, show_progress, waiting
+from boardprof.base.progress import activity, show_progress, shown_by, waiting
 from boardprof.jobs.run.function_choice import chosen_functions, with_own_names
-from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
+from boardprof.jobs.run.plan import ALL, Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.board.line import check_startable
 from boardprof.measure.connect import connect_by, guard_calls, open_firmware
@@ -73,14 +73,14 @@ def results(
     *,
     firmware: BuiltFirmware | None = None,
     is_chosen: Callable[[Plan], bool] = lambda plan: True,
-    on_measured: Callable[[Plan, Measurement, float], None] = lambda plan, measurement, time_s: (
-        None
-    ),
+    on_measured: Callable[[Plan, Measurement, float], None] | None = None,
+    place: tuple[int, int] | None = None,
 ) -> Generator[Measurement | BoardprofError, None, None]:
     """Yield the result of each function as it arrives; ``firmware`` is None to build the plans'.
 
     The plans share one firmware, which is the same whichever of them are chosen. ``on_measured`` is
-    called with the plan of each measurement, and how long it took.
+    called with the plan of each measurement, and how long it took. ``place``: how many other plans
+    come before these, and how many there are in all, for progress; None if not known.
     """
     # If a board that was started here ends, or is ended in a call that hangs, it is started again
     # for the remaining functions.
@@ -132,11 +132,13 @@ def results(
             is_over = False
             while left and not is_over:
                 plan, name = left.pop(0)
-                at = f" ({total - len(left)} of {total})" if total > 1 else ""
+                before, in_all = (0, total) if place is None else place
+                at = f" ({before + total - len(left)} of {in_all})" if in_all > 1 else ""
                 began_s = time.monotonic()
                 try:
                     measurement = measure(board, name, plan, listener, at)
-                    on_measured(plan, measurement, time.monotonic() - began_s)
+                    if on_measured is not None:
+                        on_measured(plan, measurement, time.monotonic() - began_s)
                     folders = plan.output_folders(measurement.device.name, measurement.function)
                     wrong = plan.data.take(measurement, *folders)
                     yield measurement  # its numbers are reported although an output is wrong
@@ -490,14 +492,17 @@ def run_plans(
     interrupted = False
     taken: list[_Taken] = []
     try:
-        for spec, group in groups.values():
-            if any(map(is_chosen, group)):
+        counts = [len([*filter(is_chosen, group)]) for _, group in groups.values()]
+        is_known = all(plan.function != ALL for _, group in groups.values() for plan in group)
+        for index, (spec, group) in enumerate(groups.values()):
+            if counts[index]:
                 flags = None if group[0].sweep is None else group[0].code.cflags
                 told = results(
                     spec,
                     group,
                     listener,
                     is_chosen=is_chosen,
+                    place=(sum(counts[:index]), sum(counts)) if is_known else None,
                     on_measured=lambda *of, spec=spec, group=group: taken.append(
                         _Taken(spec, group, *of)
                     ),
@@ -551,12 +556,29 @@ class _Taken:
     measurement: Measurement
     time_s: float
 
+    @property
+    def sessions(self) -> int:
+        """How many sessions its samples can come from."""
+        return min(SESSIONS, len(self.measurement.samples))
+
+    @property
+    def repeat(self) -> int:
+        """How many samples each session takes."""
+        return math.ceil(len(self.measurement.samples) / self.sessions)
+
+    @property
+    def session_s(self) -> float:
+        """About how long a session takes."""
+        warmup, rest = self.measurement.warmup, _AFTER + 1
+        calls = warmup + len(self.measurement.samples) + rest
+        return self.time_s * (warmup + self.repeat + rest) / calls
+
 
 SESSIONS = 10
 """Sessions of each side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
 
-_MOST_S = 1.0
-"""Samples that take longer are spread over time anyway."""
+_MOST_S = 3.0
+"""What would take longer for each row is not measured again: its samples are spread over time."""
 
 
 def _in_turns(taken: Sequence[_Taken], listener: Listener) -> list[Measurement] | None:
@@ -571,39 +593,39 @@ def _in_turns(taken: Sequence[_Taken], listener: Listener) -> list[Measurement] 
         for each in taken
         if each.spec.clock.kind == "measured" and each.plan.connection.port is None
     ]
-    functions = {(each.spec.name, each.plan.code.cflags, each.plan.function) for each in again}
-    is_compared = any(each.plan.sweep is not None or each.plan.case for each in again)
-    is_special = any(
-        p.cold or p.hotspots or p.energy or p.benchmark for p in (t.plan for t in again)
-    )
-    is_long = sum(each.time_s for each in again) > _MOST_S * len(again)
-    if len(functions) < 2 or not is_compared or is_special or is_long:
+    settings = {(each.spec.name, each.plan.code.cflags, each.plan.function) for each in again}
+    plans = [each.plan for each in again]
+    is_compared = any(plan.sweep is not None or plan.case for plan in plans)
+    is_special = any(plan.cold or plan.hotspots or plan.energy or plan.benchmark for plan in plans)
+    in_all_s = sum(each.session_s * each.sessions for each in again)
+    if len(settings) < 2 or not is_compared or is_special or in_all_s > _MOST_S * len(again):
         return None
     found: dict[int, list[Measurement]] = {index: [] for index in range(len(again))}
-    for session in range(SESSIONS):
-        places = range(len(again))
-        for place in places if session % 2 == 0 else reversed(places):
-            with part_of(f"session {session + 1} of {SESSIONS}"):
+    steps = sum(each.sessions for each in again)
+    with activity(f"alternating between {len(again)} rows", steps) as done:
+        for session in range(SESSIONS):
+            places = [place for place, each in enumerate(again) if session < each.sessions]
+            for place in places if session % 2 == 0 else reversed(places):
                 try:
-                    found[place] += _session(again[place], listener)
+                    with shown_by(lambda what, done, total: None):
+                        found[place] += _session(again[place], listener)
                 except BoardprofError:
                     return None  # the samples from before are good
-    measurements = []
-    for each in taken:
-        measurements += found[again.index(each)] if each in again else [each.measurement]
-    return measurements
+                done(sum(map(len, found.values())))
+    sessions = {id(each): found[place] for place, each in enumerate(again)}
+    return [m for each in taken for m in sessions.get(id(each), [each.measurement])]
 
 
 def _session(taken: _Taken, listener: Listener) -> list[Measurement]:
     """Take a part of the samples of what was measured before."""
     before, plan = taken.measurement, taken.plan
     target = f"{plan.path}:{before.function}" if plan.path else before.function
-    repeat = math.ceil(len(before.samples) / SESSIONS)
     again = replace(
         plan,
         target=target,
         number=before.number,
-        repeat=repeat,
+        warmup=before.warmup,
+        repeat=taken.repeat,
         data=replace(plan.data, expectations=(), folder=None),
     )
     group = [again if each is plan else each for each in taken.group]
