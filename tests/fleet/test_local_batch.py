@@ -45,9 +45,9 @@ from tests.fleet.stand_in import (
     closed_line,
     crash,
     exclusive,
+    first_byte,
     flaky,
     half_answer,
-    half_length,
     long_nap,
     nap,
     sick_twice,
@@ -599,7 +599,7 @@ def test_a_stopped_process_holds_up_neither_sending_nor_receiving() -> None:
                 with pytest.raises(JobTimeoutError, match="did not end within 1 s"):
                     process.run(len, bytes(size), timeout_s=1.0)
                 assert clock() < 5.0
-        for half in (half_answer, half_length):
+        for half in (half_answer, first_byte):
             assert process.run(len, b"abc", timeout_s=20.0) == 3
             with awake() as clock:
                 with pytest.raises(JobTimeoutError, match="did not end within 1 s"):
