@@ -201,9 +201,10 @@ def check_rules(rules: Sequence[str]) -> None:
 
 def check_limits(limits: object) -> None:
     """Check before the first measurement that limits are numbers, by metric."""
-    values = [*limits.values()] if isinstance(limits, Mapping) else [limits]
-    is_right = isinstance(limits, Mapping) and all(isinstance(each, Real) for each in values)
-    if not is_right or any(each != each for each in values):
+    is_right = isinstance(limits, Mapping) and all(
+        isinstance(each, Real) and each == each for each in limits.values()
+    )
+    if not is_right:
         raise UsageError(
             f"limit={limits!r} must give a number for each metric.",
             hint="limit={'instructions': 50_000}",
@@ -229,6 +230,8 @@ _LABEL = "Label"
 _KEYS = ("Name", "Argument Shapes", _LABEL)
 """The key of a measurement on a board: columns of rows, and keys of the raw data."""
 
+_COLUMNS = (*_KEYS, "Device")
+
 
 def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | None:
     """Return the matching part of an earlier run. None if there is none."""
@@ -242,7 +245,7 @@ def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | 
         label = str(next(iter(report.calls.column(_LABEL).filled("")), ""))
         rows = [{**row, _LABEL: label} for row in rows]
         measurements = [replace(each, label=label) for each in measurements]
-    keys = _KEYS if any_board else (*_KEYS, "Device")
+    keys = _KEYS if any_board else _COLUMNS
     wanted = {tuple(row.get(key, "") for key in keys) for row in report.calls}
     own = (report.record or NO_RECORD).measurements
     flags = {comparable_flags(each.flags) for each in own if each.flags is not None}
@@ -293,9 +296,6 @@ class _Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{titled(self.name, self.label)}({self.arguments}) on {self.device}"
-
-
-_COLUMNS = ("Name", "Argument Shapes", "Label", "Device")
 
 
 def conclude(

@@ -93,13 +93,11 @@ def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Boar
     session = request.config.stash[SESSION]
     from boardprof.ui.pytest_plugin.profiler import wanted_board
 
-    with session.skipping(), _failing_without_traceback():
-        lending = session.boards.board(wanted_board(request.node, bp_board))
-        found = lending.__enter__()
-    try:
+    with contextlib.ExitStack() as lent:
+        with session.skipping(), _failing_without_traceback():
+            wanted = wanted_board(request.node, bp_board)
+            found = lent.enter_context(session.boards.board(wanted))
         yield found
-    finally:
-        lending.__exit__(None, None, None)
 
 
 @pytest.fixture
@@ -133,7 +131,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
             ),
             {name: words[name] for name in MEASURING if name in words},
             session.turns,
-            records=session.records,
+            session.records,
         )
     request.node.stash[_PROFILER] = profiler
     yield profiler
@@ -335,8 +333,8 @@ _NARROWING: Final = ("lf", "ignore", "ignore_glob", "setuponly", "setupplan")
 
 def is_narrowed(config: pytest.Config) -> bool:
     """Tell whether options or arguments choose among the tests of a folder or a file."""
-    options = any(config.getoption(name, None) for name in _NARROWING)
-    return options or any("::" in each for each in config.args)
+    is_chosen = any(config.getoption(name, None) for name in _NARROWING)
+    return is_chosen or any("::" in each for each in config.args)
 
 
 def is_within(config: pytest.Config, label: str) -> bool:

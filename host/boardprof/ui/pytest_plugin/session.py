@@ -88,12 +88,7 @@ class Session:
             return None
         from boardprof.ui.pytest_plugin.profiler import Turns
 
-        turns = Turns(
-            self.boards,
-            options.connection.port,
-            flags=options.ab_flags,
-            revision=options.ab_revision,
-        )
+        turns = Turns(self.boards, options)
         self._open.callback(turns.close)
         return turns
 
