@@ -120,9 +120,7 @@ class CallCounters:
         (sample,) = measurement.samples
         if interrupts_in(sample):
             record.args["interrupts"] = interrupts_in(sample)
-        counted = [name for name in measurement.counters if name in self._selection.counters]
-        nets = {name: measurement.net(sample, name) for name in counted}
-        record.metrics = self._metrics(nets, sample.readings)
+        self.note_measurement(record, measurement)
         record.device_spans = tuple(sample_spans(measurement, self._pass.layouts))
 
     def note_measurement(self, record: HostEvent, measurement: Measurement) -> None:

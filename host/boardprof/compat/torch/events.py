@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric, metric_called, raw_of
 from boardprof.base.printable import escaped
@@ -381,8 +383,8 @@ class FunctionEventAvg(TimeTexts):
     # -- spread ---------------------------------------------------------------------------------
 
     @cached_property
-    def _sorted_us(self) -> list[float]:
-        return sorted(event.cpu_time for event in self.events)
+    def _times_us(self) -> list[float]:
+        return [event.cpu_time for event in self.events]
 
     def cpu_time_percentile(self, percent: float) -> float:
         """Return the percentile of the host's time per call.
@@ -392,16 +394,12 @@ class FunctionEventAvg(TimeTexts):
         """
         if not isinstance(percent, int | float) or not 0 <= percent <= 100:
             raise UsageError(f"{percent!r:.60} is not a percentile from 0 to 100.")
-        place = (len(self.events) - 1) * percent / 100
-        low = int(place)
-        high = min(low + 1, len(self.events) - 1)
-        times = self._sorted_us
-        return times[low] + (times[high] - times[low]) * (place - low)
+        return float(np.percentile(self._times_us, percent))
 
     @property
     def cpu_time_min(self) -> float:
         """The shortest time."""
-        return self._sorted_us[0]
+        return min(self._times_us)
 
     @property
     def cpu_time_p10(self) -> float:
@@ -421,7 +419,7 @@ class FunctionEventAvg(TimeTexts):
     @property
     def cpu_time_max(self) -> float:
         """The longest time."""
-        return self._sorted_us[-1]
+        return max(self._times_us)
 
     # -- counters -------------------------------------------------------------------------------
 

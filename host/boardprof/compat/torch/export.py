@@ -482,19 +482,11 @@ def lanes_of(events: Sequence[FunctionEvent]) -> dict[FunctionEvent, int]:
         for lane in open_ones:
             while lane and lane[-1].end_ns <= event.start_ns:
                 lane.pop()
-        number = _place(event, open_ones)
+        innermost = [*(lane[-1] if lane else None for lane in open_ones), None]
+        is_on_parents = event.cpu_parent in innermost
+        number = innermost.index(event.cpu_parent if is_on_parents else None)  # else an empty one
+        if number == len(open_ones):
+            open_ones.append([])
         open_ones[number].append(event)
         lanes[event] = number + 1
     return lanes
-
-
-def _place(event: FunctionEvent, lanes: list[list[FunctionEvent]]) -> int:
-    """Return the lane on which its parent is innermost, else an empty lane."""
-    for number, lane in enumerate(lanes):
-        if lane and lane[-1] is event.cpu_parent:
-            return number
-    for number, lane in enumerate(lanes):
-        if not lane:
-            return number
-    lanes.append([])
-    return len(lanes) - 1

@@ -62,7 +62,14 @@ def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> HostTrac
     nest(events, [tuple(_around(record, known)) for record in others])
     has_places = settings.profile_memory and settings.with_stack
     places, why_not = memory_places(events) if has_places else ({}, ())
-    unknown = _note_memory(events, places) if settings.profile_memory else 0
+    unknown = 0
+    if settings.profile_memory:
+        memory = memory_of(events, places)
+        unknown = memory.unknown
+        for call, changes in memory.of_call.items():
+            call.memory = changes
+            if call in memory.exact:
+                call.self_device_memory_usage = sum(change.bytes for change in changes)
     notes = (*_diagnostics(recorded, events), *_probe_notes(events, unknown), *why_not)
     notes = tuple(dict.fromkeys(notes))
     if any(settings.device_ranges.values()):
@@ -78,16 +85,6 @@ def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> HostTrac
         {mark: outer for mark in marks if (outer := next(_around(mark, known), None)) is not None},
         places,
     )
-
-
-def _note_memory(events: Iterable[FunctionEvent], places: Places) -> int:
-    """Note what each call did to memory. Returns how many blocks were given back and not known."""
-    memory = memory_of(events, places)
-    for call, changes in memory.of_call.items():
-        call.memory = changes
-        if call in memory.exact:
-            call.self_device_memory_usage = sum(change.bytes for change in changes)
-    return memory.unknown
 
 
 def _with_ranges(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:

@@ -30,6 +30,7 @@ from boardprof.compat.torch.host_events import (
     Open,
     begin,
     end,
+    end_range,
     innermost_record,
     now_ns,
     place_text,
@@ -224,23 +225,22 @@ def _last_fit(clock: ClockProbe) -> ClockFit | None:
     return clock.fit()
 
 
+@dataclass(eq=False)
 class _CallObservation:
     """Observer of one call."""
 
-    def __init__(self, recorder: Recorder, call: HostCall, counters: CallCounters | None) -> None:
-        """Prepare; ``counters`` is None to count nothing."""
-        self._recorder = recorder
-        self._call = call
-        self._counters = counters
-        self._is_made = False
-        self._open: Open | None = None
-        self._label: HostEvent | None = None
-        self._label_open: Open | None = None
-        self._probes: ProbeRecorder | None = None
+    _recorder: Recorder
+    _call: HostCall
+    _counters: CallCounters | None  # None to count nothing
+    _is_made: bool = False
+    _open: Open | None = None
+    _label: Open | None = None
+    _probes: ProbeRecorder | None = None
+
+    def __post_init__(self) -> None:
+        call, board = self._call, self._recorder.name_of(self._call.board)
         kind: Kind = "call" if call.rounds is None else "measurement"
-        self._record = HostEvent(
-            call.function.info.name, kind, this_thread(), 0, board=recorder.name_of(call.board)
-        )
+        self._record = HostEvent(call.function.info.name, kind, this_thread(), 0, board=board)
 
     def begin(self) -> None:
         """Note the time."""
@@ -275,10 +275,9 @@ class _CallObservation:
         ended_ns = now_ns()
         if self._open is not None:
             end(self._open)
+        if self._label is not None:
+            end_range(self._label)
         self._end_probes(error)
-        if self._label is not None and self._label_open is not None:
-            end(self._label_open)
-            self._label.end_ns = ended_ns
         if error is not None:
             record.error = type(error).__name__
             record.is_refused = isinstance(error, UsageError) and not self._is_made
@@ -291,9 +290,9 @@ class _CallObservation:
 
     def _begin_label(self, label: str) -> None:
         """Begin a range around the call, as a module has around its layers."""
-        self._label = HostEvent(label, "range", this_thread(), now_ns(), around=innermost_record())
-        self._label_open = begin(self, self._label)
-        self._recorder.add(self._label)
+        record = HostEvent(label, "range", this_thread(), now_ns(), around=innermost_record())
+        self._label = begin(self, record)
+        self._recorder.add(record)
 
     def _begin_probes(self) -> None:
         """Record the probes of a call. A measurement would count them, so it goes without."""
@@ -316,9 +315,8 @@ class _CallObservation:
         record.probes = probes
         if probes.events and record.metrics:
             record.is_raw = True
-            record.device_spans = tuple(
-                replace(span, duration_us=None) for span in record.device_spans
-            )
+            spans = record.device_spans
+            record.device_spans = tuple(replace(span, duration_us=None) for span in spans)
 
     def _untimed(self) -> str:
         record, settings = self._record, self._recorder.settings
@@ -330,9 +328,8 @@ class _CallObservation:
             return "its clock is simulated and does not measure time"
         if record.is_raw:
             return "its clock was read around more than the function"
-        if record.device_spans or any(
-            map(is_duration, settings.metrics_of(self._call.board.device.name))
-        ):
+        counted = settings.metrics_of(self._call.board.device.name)
+        if record.device_spans or any(map(is_duration, counted)):
             return ""
         return 'its clock was not read; metrics="duration" reads it'
 

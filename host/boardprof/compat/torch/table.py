@@ -173,19 +173,16 @@ def _sorted(rows: Sequence[FunctionEventAvg], sort_by: str | None) -> list[Funct
     if sort_by is None:
         return list(rows)
     names = _metric_names(rows)
-    value: Callable[[FunctionEventAvg], float | None]
     key = of_device(sort_by)
-    is_ours = key in _SORTED_BY and sort_by not in names
-    metric = None if is_ours else metric_called(f"{sort_by}", names)
-    if metric is not None:
-        value = lambda row: row.metric(metric)  # noqa: E731
-    elif is_ours:
-        value = lambda row: getattr(row, key)  # noqa: E731
+    if key in _SORTED_BY and sort_by not in names:
+        values = [(getattr(row, key), row) for row in rows]
+    elif (metric := metric_called(f"{sort_by}", names)) is not None:
+        values = [(row.metric(metric), row) for row in rows]
     else:
         raise UnknownNameError("column to sort by", f"{sort_by}", (*_SORTED_BY, *names))
-    known = [(each, row) for row in rows if (each := value(row)) is not None]
+    known = [pair for pair in values if pair[0] is not None]
     known.sort(key=lambda pair: -pair[0])
-    return [row for _, row in known] + [row for row in rows if value(row) is None]
+    return [row for _, row in known] + [row for value, row in values if value is None]
 
 
 def of_device(name: str) -> str:
