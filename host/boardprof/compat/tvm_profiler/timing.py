@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from boardprof.jobs.tune.candidate import MeasureResult
 
 _LONGEST_MS = 1e9
-_LIMIT_ZERO, _REPEATS_TO_COOLDOWN = 100, 1
+_REPEATS_TO_COOLDOWN = 1
+
+LIMIT_ZERO = 100
+"""Number of attempts without any time before ``number`` is accepted, as in TVM."""
 
 _GROWTH = 1.618
 """Least factor between the numbers of calls of two attempts."""
@@ -207,7 +210,7 @@ def time_evaluator(
     number: int = 10,
     repeat: int = 1,
     min_repeat_ms: float = 0,
-    limit_zero_time_iterations: int = _LIMIT_ZERO,
+    limit_zero_time_iterations: int = LIMIT_ZERO,
     cooldown_interval_ms: float = 0,
     repeats_to_cooldown: int = _REPEATS_TO_COOLDOWN,
     cache_flush_bytes: int = 0,
@@ -267,7 +270,7 @@ def time_evaluator(
         check_range(name, value, 1, MOST_CALLS)
     check_ms("min_repeat_ms", min_repeat_ms)
     check_ms("cooldown_interval_ms", cooldown_interval_ms)
-    if limit_zero_time_iterations != _LIMIT_ZERO and not min_repeat_ms:
+    if limit_zero_time_iterations != LIMIT_ZERO and not min_repeat_ms:
         raise _without("limit_zero_time_iterations", "min_repeat_ms")
     if repeats_to_cooldown != _REPEATS_TO_COOLDOWN and not cooldown_interval_ms:
         raise _without("repeats_to_cooldown", "cooldown_interval_ms")
@@ -405,14 +408,11 @@ def check_time(board: Board) -> str:
         return timer
     counters = [c.name for each in board.offer.fixed for c in each.counters]
     there = [name for name in counters if name not in board.device.unsupported]
-    is_simulated = board.device.clock_kind == "simulated"
+    why = "it has no clock"
+    if board.device.clock_kind == "simulated":
+        why = "its clock is simulated and does not measure seconds"
     raise UsageError(
-        f"{board.device.name} cannot be timed: "
-        + (
-            "its clock is simulated and does not measure seconds."
-            if is_simulated
-            else "it has no clock."
-        ),
+        f"{board.device.name} cannot be timed: {why}.",
         hint=f"use profile_function, which can count: {', '.join(there)}",
     )
 
