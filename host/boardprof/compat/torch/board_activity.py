@@ -284,10 +284,7 @@ def sample_spans(measurement: Measurement, layouts: Mapping[int, Layout]) -> Ite
 
 
 def _begin(
-    raw: bytes,
-    collectors: Sequence[CollectorInfo],
-    counter: str,
-    layouts: Mapping[int, Layout],
+    raw: bytes, collectors: Sequence[CollectorInfo], counter: str, layouts: Mapping[int, Layout]
 ) -> tuple[int, CounterInfo] | None:
     """Return a counter's reading when its window opened, and the counter."""
     for blob, collector in zip(split_blobs(raw), collectors, strict=True):

@@ -219,7 +219,6 @@ class CallCounters:
 
 
 def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:
-    """Return the flags of single calls."""
     flags = link.flags(mask=mask_interrupts)
     if flags and link.interrupts is not None and link.interrupts.needs_trial:
         raise UsageError(
@@ -231,7 +230,6 @@ def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:
 
 
 def _programmed(board: Board, chosen: Pass) -> tuple[Slots, ...]:
-    """Program the programmable collectors."""
     slots = chosen.slots(board.offer.programmable)
     for name, why in ((n, w) for each in slots for n, w in each.refused.items()):
         raise UsageError(

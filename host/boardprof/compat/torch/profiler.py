@@ -12,7 +12,7 @@ from boardprof.base.errors import UsageError, warn_user
 from boardprof.compat.torch.flops import flops_of
 from boardprof.compat.torch.host_events import HostEvent, record_function
 from boardprof.compat.torch.host_trace import make_trace
-from boardprof.compat.torch.recorder import Recorded, Recorder
+from boardprof.compat.torch.recorder import Recorder
 from boardprof.compat.torch.results import Results
 from boardprof.compat.torch.settings import (
     ProfilerAction,
@@ -257,19 +257,19 @@ class profile(Results):
     def _stop_trace(self) -> None:
         assert self._recorder is not None
         recorder, self._recorder = self._recorder, None
-        recorded = recorder.finish()
+        recorder.finish()
         failed: dict[str, str] = {}
-        trace = make_trace(recorded, self._settings, functools.partial(self._flops, failed))
+        trace = make_trace(recorder, functools.partial(self._flops, failed))
         trace = replace(trace, diagnostics=(*trace.diagnostics, *failed.values()))
         if self._accumulates and self._trace is not None:
             trace = self._trace.and_then(trace)
         self._trace = trace
         for text in failed.values():
             warn_user(text)
-        if recorded.unknown:
-            warn_user(_uncounted(recorded))
-        if recorded.uncalled:
-            names = ", ".join(recorded.uncalled)
+        if recorder.unknown:
+            warn_user(_uncounted(recorder))
+        if recorder.uncalled:
+            names = ", ".join(recorder.uncalled)
             warn_user(f"Settings are named for {names}, but no board of that name was called.")
 
     def _drop_trace(self) -> None:
@@ -295,12 +295,11 @@ class profile(Results):
             return None
 
 
-def _uncounted(recorded: Recorded) -> str:
-    whys = [
-        f"{board}: {why}" for (board, n), why in recorded.lacking.items() if n in recorded.unknown
-    ]
+def _uncounted(recorder: Recorder) -> str:
+    unknown = recorder.unknown
+    whys = [f"{board}: {why}" for (board, n), why in recorder.lacking.items() if n in unknown]
     return (
-        f"No board that was called counts {', '.join(recorded.unknown)} ({'; '.join(whys)}); "
+        f"No board that was called counts {', '.join(unknown)} ({'; '.join(whys)}); "
         "`boardprof metrics` lists what a board counts."
     )
 

@@ -58,21 +58,6 @@ CHECKED = "instructions"
 _NO_STACK = "it takes another call, which board.profile and Program.profile make"
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """The recorded data."""
-
-    records: tuple[HostEvent, ...]  # in the order in which they began
-    unfinished: frozenset[HostEvent]  # their own end, if any, is after the trace's end
-    begin_ns: int  # the host's clock
-    end_ns: int
-    unix_ns: int  # the time of day when it began
-    lacking: Mapping[tuple[str, str], str]  # board and metric -> why it is not counted
-    unknown: tuple[str, ...]  # requested metrics that no called board has
-    uncalled: tuple[str, ...]  # boards that the settings name, and that were not called
-    unprofiled: Mapping[str, str]  # board -> why the functions within its calls are not known
-
-
 class Recorder:
     """Recorder of calls. Before `keep` it does the same work, but discards the records."""
 
@@ -80,54 +65,56 @@ class Recorder:
         """Begin to watch; always call `finish` or `drop` later."""
         self.settings = settings
         self.keeps = False
-        self._records: list[HostEvent] = []
+        self.records: list[HostEvent] = []  # in the order in which they began
+        # those without an end when recording ended
+        self.unfinished: frozenset[HostEvent] = frozenset()
+        self.begin_ns = self.end_ns = 0  # the host's clock
+        self.unix_ns = 0  # the time of day when it began
+        # board and metric -> why it is not counted
+        self.lacking: dict[tuple[str, str], str] = {}
+        self.profiles = CallProfiles() if settings.with_stack else None
         self._counters: dict[Board, CallCounters | None] = {}
         self._clocks: dict[Board, ClockProbe] = {}
-        self._lacking: dict[tuple[str, str], str] = {}
         self._had: set[str] = set()
-        self.profiles = CallProfiles() if settings.with_stack else None
         self._ports: dict[str, list[str]] = {}
         self._places: dict[tuple[Board, str], str] = {}
         self._making = threading.Lock()
-        self._begin_ns = self._unix_ns = 0
         OBSERVERS.append(self)
 
     def keep(self) -> None:
         """Keep what begins from now on."""
-        self._begin_ns, self._unix_ns = now_ns(), time.time_ns()
+        self.begin_ns, self.unix_ns = now_ns(), time.time_ns()
         self.keeps = True
         if ProfilerActivity.CPU in self.settings.activities:
-            RECORDINGS.append(self._records)
+            RECORDINGS.append(self.records)
 
     def drop(self) -> None:
         """Stop watching."""
+        self.keeps = False
         # Compare by identity: lists with the same content are equal.
-        RECORDINGS[:] = [each for each in RECORDINGS if each is not self._records]
+        RECORDINGS[:] = [each for each in RECORDINGS if each is not self.records]
         if self in OBSERVERS:
             OBSERVERS.remove(self)
 
-    def finish(self) -> Recorded:
-        """Stop watching; return the recorded data."""
-        end_ns = now_ns()
+    def finish(self) -> None:
+        """Stop watching; what was recorded is complete then."""
+        self.end_ns = now_ns()
         self.drop()
-        records = tuple(record for record in self._records if not record.is_refused)
-        unfinished = frozenset(r for r in records if r.end_ns is None)
+        self.records = [record for record in self.records if not record.is_refused]
+        self.unfinished = frozenset(r for r in self.records if r.end_ns is None)
         fits = {self.name_of(board): _last_fit(clock) for board, clock in self._clocks.items()}
-        for record in records:
+        for record in self.records:
             record.device_spans = _placed(record, fits.get(record.board))
-        called = set(self._ports)
-        unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
-        return Recorded(
-            records,
-            unfinished,
-            self._begin_ns,
-            end_ns,
-            self._unix_ns,
-            dict(self._lacking),
-            tuple(unknown),
-            tuple(board for board in self.settings.named_boards if board not in called),
-            dict(self.profiles.lacking) if self.profiles is not None else {},
-        )
+
+    @property
+    def unknown(self) -> list[str]:
+        """The requested metrics that no called board has."""
+        return list(dict.fromkeys(name for _, name in self.lacking if name not in self._had))
+
+    @property
+    def uncalled(self) -> list[str]:
+        """The boards that the settings name, and that were not called."""
+        return [board for board in self.settings.named_boards if board not in self._ports]
 
     # -- calls ----------------------------------------------------------------------------------
 
@@ -176,7 +163,7 @@ class Recorder:
                 self._had.update(found)
                 reasons = {name: lack_text(name, error) for name, error in lacking.items()}
                 for name, why in {**reasons, **dict.fromkeys(stack, _NO_STACK)}.items():
-                    self._lacking[self.name_of(board), name] = why
+                    self.lacking[self.name_of(board), name] = why
             return self._counters[board]
 
     def _follow(self, board: Board) -> None:
@@ -206,7 +193,7 @@ class Recorder:
     def add(self, record: HostEvent) -> None:
         """Add a new record, if records are kept."""
         if self.keeps:
-            self._records.append(record)
+            self.records.append(record)
 
 
 def _placed(record: HostEvent, fit: ClockFit | None) -> tuple[DeviceSpan, ...]:
@@ -243,7 +230,6 @@ class _CallObservation:
         self._record = HostEvent(call.function.info.name, kind, this_thread(), 0, board=board)
 
     def begin(self) -> None:
-        """Note the time."""
         record, settings = self._record, self._recorder.settings
         if self._recorder.profiles is not None and self._recorder.keeps:
             record.source = self._recorder.place_of(self._call)
@@ -270,7 +256,6 @@ class _CallObservation:
         return call
 
     def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
-        """Note the time, and then the facts about the call."""
         record, settings = self._record, self._recorder.settings
         ended_ns = now_ns()
         if self._open is not None:

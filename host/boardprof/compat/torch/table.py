@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Self, SupportsIndex, TypeVar, overload
@@ -327,10 +328,9 @@ def _footer(rows: Sequence[FunctionEventAvg], unit: str | None) -> list[str]:
 
 def _untimed(rows: Sequence[FunctionEventAvg]) -> list[str]:
     """List the calls without a known time on a board, with the reasons."""
-    calls: dict[tuple[str, str], int] = {}
+    calls: Counter[tuple[str, str]] = Counter()
     for event in (event for row in rows for event in row.events if event.untimed):
-        place = event.board, event.untimed
-        calls[place] = calls.get(place, 0) + event.count
+        calls[event.board, event.untimed] += event.count
     return [
         f"No BOARD time for {plural(count, 'call')} on {bounded(board)}: {why}."
         for (board, why), count in calls.items()
