@@ -24,13 +24,14 @@ import pytest
 
 from boardprof.base.errors import BusyError, UsageError
 from boardprof.base.metrics import Duration
+from boardprof.base.processes import held_leases
 from boardprof.jobs.fleet import Fleet, Job, Limits, Progress, Result, Rules
 from boardprof.jobs.fleet.boards import (
     FleetBoard,
     Quarantine,
     keep_quarantine,
     lease,
-    local_leases,
+    lease_folder,
     next_check,
     quarantine_of,
 )
@@ -61,6 +62,11 @@ unsigned square(unsigned n) { return n * n; }
 unsigned cube(unsigned n) { return n * n * n; }
 unsigned trap(unsigned n) { return *(volatile unsigned *)0 + n; }
 """
+
+
+def local_leases() -> dict[str, str]:
+    return held_leases(lease_folder())
+
 
 JOBS = """
 [[jobs]]

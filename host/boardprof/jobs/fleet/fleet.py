@@ -182,10 +182,7 @@ class FleetRunner:
         self._fleet = Fleet(scheduler, boards=boards, rules=rules, perform=measure_share)
 
     def measure(
-        self,
-        candidates: Sequence[Candidate | str | Path],
-        *,
-        on_result: OnResult | None = None,
+        self, candidates: Sequence[Candidate | str | Path], *, on_result: OnResult | None = None
     ) -> list[MeasureResult]:
         """Measure candidates; see `Runner.measure`.
 
