@@ -149,8 +149,7 @@ def _no_collector(value: object) -> UsageError:
     if isinstance(value, type):
         hint = f"pass an object of it: {value.__name__}()"
     return UsageError(
-        f"{value!r:.60} is not a collector: it is neither a name nor a MetricCollector.",
-        hint=hint,
+        f"{value!r:.60} is not a collector: it is neither a name nor a MetricCollector.", hint=hint
     )
 
 

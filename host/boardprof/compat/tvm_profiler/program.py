@@ -241,13 +241,7 @@ class Program:
         collecting.init(boards)
         with ProgramArrays(self._calls) as arrays:
             runs = _Runs(
-                self._calls,
-                arrays,
-                rounds,
-                passes,
-                collecting,
-                on_progress,
-                mask_interrupts,
+                self._calls, arrays, rounds, passes, collecting, on_progress, mask_interrupts
             )
             executed = list(runs.executed())
             arrays.fetch()

@@ -68,7 +68,11 @@ class MeasurementGate:
     def judge(self, report: Report, other: Other | None = None) -> Verdict:
         """Check a test's Report against the gate."""
         groups = summaries(report)
-        uncounted = [*self._uncounted(groups)]
+        boards = ", ".join(dict.fromkeys(each.board for each in groups))
+        uncounted = [
+            f"the rule {rule} cannot be checked, because its metric was not counted: {error}"
+            for rule, error in _without_metric(self.rules, groups, boards)
+        ]
         failures = [*(text for _, text in over_limits(groups, self.limits)), *uncounted]
         if uncounted or (self.baseline is None and other is None):
             return Verdict(tuple(failures), ())
@@ -151,17 +155,11 @@ class MeasurementGate:
         if self.is_baseline_required:
             yield from (f"{text} (--bp-require-baseline)" for text in texts)
 
-    def _uncounted(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
-        """Yield the rules whose metric was not counted; they cannot break."""
-        boards = ", ".join(dict.fromkeys(each.board for each in groups))
-        for rule, error in _without_metric(self.rules, groups, boards):
-            yield f"the rule {rule} cannot be checked, because its metric was not counted: {error}"
-
 
 def _without_metric(
     rules: Sequence[str], groups: Sequence[GroupSummary], owner: str
 ) -> Iterator[tuple[str, UnknownNameError]]:
-    """Yield rules whose metric is missing, with a text for each."""
+    """Yield rules whose metric is missing, so that they cannot break, with a text for each."""
     metrics = list(dict.fromkeys(each.metric for each in groups))
     names = [*metrics, *SHARES, *(f"{each.key.device}.{each.metric}" for each in groups)]
     for rule in map(parse_rule, rules):

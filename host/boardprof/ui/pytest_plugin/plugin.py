@@ -25,12 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from boardprof.base.errors import (
-    BoardError,
-    BoardprofError,
-    MissingToolError,
-    speaking_of_options,
-)
+from boardprof.base.errors import BoardError, BoardprofError, MissingToolError, speaking_of_options
 from boardprof.base.printable import escaped
 from boardprof.ui.pytest_plugin.options import (
     BOARD,
@@ -210,11 +205,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     """Add the benchmarks if the file is in no folder that pytest was given."""
     if not session.config.stash[SESSION].options.benchmarks:
         return
-    from boardprof.ui.pytest_plugin.benchmarks import (
-        BenchmarkFile,
-        BenchmarkItem,
-        benchmark_path,
-    )
+    from boardprof.ui.pytest_plugin.benchmarks import BenchmarkFile, BenchmarkItem, benchmark_path
 
     try:
         if not any(isinstance(item, BenchmarkItem) for item in items):
