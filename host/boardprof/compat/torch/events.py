@@ -278,6 +278,14 @@ def more_counted(event: FunctionEvent) -> str:
     return PROBES_COUNTED if event.probes is not None and event.probes.events else window
 
 
+def _percentile(percent: float, doc: str) -> cached_property[float]:
+    def percentile(average: FunctionEventAvg) -> float:
+        return average.cpu_time_percentile(percent)
+
+    percentile.__doc__ = doc
+    return cached_property(percentile)
+
+
 class FunctionEventAvg(TimeTexts):
     """Events of one key.
 
@@ -382,10 +390,6 @@ class FunctionEventAvg(TimeTexts):
 
     # -- spread ---------------------------------------------------------------------------------
 
-    @cached_property
-    def _times_us(self) -> list[float]:
-        return [event.cpu_time for event in self.events]
-
     def cpu_time_percentile(self, percent: float) -> float:
         """Return the percentile of the host's time per call.
 
@@ -394,32 +398,13 @@ class FunctionEventAvg(TimeTexts):
         """
         if not isinstance(percent, int | float) or not 0 <= percent <= 100:
             raise UsageError(f"{percent!r:.60} is not a percentile from 0 to 100.")
-        return float(np.percentile(self._times_us, percent))
+        return float(np.percentile([event.cpu_time for event in self.events], percent))
 
-    @property
-    def cpu_time_min(self) -> float:
-        """The shortest time."""
-        return min(self._times_us)
-
-    @property
-    def cpu_time_p10(self) -> float:
-        """The 10th percentile."""
-        return self.cpu_time_percentile(10)
-
-    @property
-    def cpu_time_p50(self) -> float:
-        """The median."""
-        return self.cpu_time_percentile(50)
-
-    @property
-    def cpu_time_p90(self) -> float:
-        """The 90th percentile."""
-        return self.cpu_time_percentile(90)
-
-    @property
-    def cpu_time_max(self) -> float:
-        """The longest time."""
-        return max(self._times_us)
+    cpu_time_min = _percentile(0, "The shortest time.")
+    cpu_time_p10 = _percentile(10, "The 10th percentile.")
+    cpu_time_p50 = _percentile(50, "The median.")
+    cpu_time_p90 = _percentile(90, "The 90th percentile.")
+    cpu_time_max = _percentile(100, "The longest time.")
 
     # -- counters -------------------------------------------------------------------------------
 

@@ -243,7 +243,10 @@ class profile(Results):
             self._call_handler()
         elif now in (None, ProfilerAction.NONE) or (is_probe_run and now is ProfilerAction.WARMUP):
             if now is not None and before is not ProfilerAction.NONE:
-                _warn(before, now)
+                warn_user(
+                    f"The schedule went from {before.name} to {now.name}, so the cycle is "
+                    "discarded: a cycle must end with RECORD_AND_SAVE."
+                )
             self._drop_trace()
 
     def _continue_recording(self, now: ProfilerAction) -> None:
@@ -301,11 +304,4 @@ def _uncounted(recorder: Recorder) -> str:
     return (
         f"No board that was called counts {', '.join(unknown)} ({'; '.join(whys)}); "
         "`boardprof metrics` lists what a board counts."
-    )
-
-
-def _warn(before: ProfilerAction, now: ProfilerAction) -> None:
-    warn_user(
-        f"The schedule went from {before.name} to {now.name}, so the cycle is discarded: a cycle "
-        "must end with RECORD_AND_SAVE."
     )

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import msgpack
 
@@ -37,20 +36,17 @@ from boardprof.compat.torch.host_events import (
     this_thread,
 )
 from boardprof.compat.torch.settings import ProfilerActivity, Settings
-from boardprof.measure.board.board import OBSERVERS, HostCall, Observation, unobserved
+from boardprof.measure.board.board import OBSERVERS, Board, HostCall, Observation, unobserved
+from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.measure.sampling.available_metrics import is_duration, lack_text
 from boardprof.measure.sampling.board_link import ClockProbe, clock_probe
+from boardprof.measure.sampling.counted_pass import Value
 from boardprof.results.report.calls import STACK
+from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import MODELLED, Profile
-
-if TYPE_CHECKING:
-    from boardprof.measure.board.board import Board
-    from boardprof.measure.probe_recorder import ProbeRecorder
-    from boardprof.measure.sampling.counted_pass import Value
-    from boardprof.results.report.measurement import Measurement
-    from boardprof.target.arguments.array_argument import ArrayArgument
-    from boardprof.target.arguments.binding import Arguments
-    from boardprof.wire.decode.clock import ClockFit
+from boardprof.target.arguments.array_argument import ArrayArgument
+from boardprof.target.arguments.binding import Arguments
+from boardprof.wire.decode.clock import ClockFit
 
 CHECKED = "instructions"
 """What is counted of a call to see whether its profile is of the same work."""
@@ -234,8 +230,11 @@ class _CallObservation:
         if self._recorder.profiles is not None and self._recorder.keeps:
             record.source = self._recorder.place_of(self._call)
             record.profile = self._recorder.profiles.of(self._call, record.board)
-        if settings.records_probes_of(self._call.board.device.name) and self._recorder.keeps:
-            self._begin_probes()
+        records_probes = settings.records_probes_of(self._call.board.device.name)
+        # A measurement would count what recording takes, so it goes without.
+        if records_probes and self._recorder.keeps and record.kind == "call":
+            self._probes = probe_recorder(self._call.board, settings)
+            self._probes.__enter__()
         if self._call.label is not None:
             self._begin_label(self._call.label)
         record.around = innermost_record()
@@ -278,12 +277,6 @@ class _CallObservation:
         record = HostEvent(label, "range", this_thread(), now_ns(), around=innermost_record())
         self._label = begin(self, record)
         self._recorder.add(record)
-
-    def _begin_probes(self) -> None:
-        """Record the probes of a call. A measurement would count them, so it goes without."""
-        if self._record.kind == "call":
-            self._probes = probe_recorder(self._call.board, self._recorder.settings)
-            self._probes.__enter__()
 
     def _end_probes(self, error: BaseException | None) -> None:
         recorder, self._probes = self._probes, None

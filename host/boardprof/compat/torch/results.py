@@ -37,11 +37,6 @@ class EventList(Entries[FunctionEvent]):
         super().__init__(events)
         self._has_shapes = has_shapes
 
-    @property
-    def self_cpu_time_total(self) -> float:
-        """Total time of all events on the host, us; nested time counts once for each task."""
-        return sum(event.self_cpu_time_total for event in self._entries)
-
     def total_average(self) -> FunctionEventAvg:
         """Return the average of all of them; see `EventAverages.total_average`."""
         return total(self._entries)

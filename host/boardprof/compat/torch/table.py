@@ -46,7 +46,7 @@ _SORTED_BY = (
 _FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 _DOTS = "..."
 
-_E = TypeVar("_E")
+_E = TypeVar("_E", FunctionEvent, FunctionEventAvg)
 _Column = tuple[str, Callable[[FunctionEventAvg], str]]
 
 
@@ -55,7 +55,7 @@ class Entries(Sequence[_E]):
 
     def __init__(self, entries: Iterable[_E]) -> None:
         """Hold entries."""
-        self._entries = list(entries)
+        self._entries: list[_E] = list(entries)
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> _E: ...
@@ -81,14 +81,14 @@ class Entries(Sequence[_E]):
     def table(self) -> str:
         """Return the entries as text."""
 
-
-class EventAverages(Entries[FunctionEventAvg]):
-    """The result of `profile.key_averages`: one entry per key, in the order of first events."""
-
     @property
     def self_cpu_time_total(self) -> float:
         """Total time of all events on the host, us; nested time counts once for each task."""
         return sum(each.self_cpu_time_total for each in self._entries)
+
+
+class EventAverages(Entries[FunctionEventAvg]):
+    """The result of `profile.key_averages`: one entry per key, in the order of first events."""
 
     def total_average(self) -> FunctionEventAvg:
         """Return the average of all their events, as ``Total``.

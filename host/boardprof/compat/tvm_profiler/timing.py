@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from boardprof.base.errors import UsageError
@@ -44,6 +45,14 @@ MOST_CALLS = (1 << 32) - 1
 """Maximum number of calls in one window: the limit of the wire format."""
 
 
+def _of_results(function: Callable[[Sequence[float]], float], doc: str) -> cached_property[float]:
+    def statistic(measured: BenchmarkResult) -> float:
+        return function(measured.results)
+
+    statistic.__doc__ = doc
+    return cached_property(statistic)
+
+
 @dataclass(frozen=True)
 class BenchmarkResult:
     """What a time evaluator measured; names and units are TVM's.
@@ -62,30 +71,14 @@ class BenchmarkResult:
         if not self.results:
             raise UsageError("A BenchmarkResult needs at least one result.")
 
-    @property
-    def mean(self) -> float:
-        """The mean, in seconds."""
-        return statistics.fmean(self.results)
-
-    @property
-    def median(self) -> float:
-        """The median, in seconds."""
-        return statistics.median(self.results)
-
-    @property
-    def min(self) -> float:
-        """The minimum, in seconds."""
-        return min(self.results)
-
-    @property
-    def max(self) -> float:
-        """The maximum, in seconds."""
-        return max(self.results)
-
-    @property
-    def std(self) -> float:
-        """Population standard deviation of the results (divided by n), in seconds."""
-        return statistics.pstdev(self.results)
+    mean = _of_results(statistics.fmean, "The mean, in seconds.")
+    median = _of_results(statistics.median, "The median, in seconds.")
+    min = _of_results(min, "The minimum, in seconds.")
+    max = _of_results(max, "The maximum, in seconds.")
+    std = _of_results(
+        statistics.pstdev,
+        "Population standard deviation of the results (divided by n), in seconds.",
+    )
 
     def __str__(self) -> str:
         """Return the five statistics in milliseconds."""
