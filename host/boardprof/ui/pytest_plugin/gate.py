@@ -118,10 +118,7 @@ class MeasurementGate:
             is_ruled=is_ruled,
             rows=() if is_ruled else found.rows,
             run=None if run is None else int(run.id),
-            is_waiting=is_held
-            and run is not None
-            and found.awaits_runs
-            and not (found.regressed or found.outputs),
+            is_waiting=is_held and run is not None and found.awaits_runs and not found.is_worse,
         )
 
     def _runs(self, run: Run | None) -> Sequence[Report] | None:

@@ -101,8 +101,8 @@ class Session:
         from boardprof.results.history.report_lookup import find_run, find_run_if_present
         from boardprof.results.history.run import NothingKeptError
 
-        if self.options.may_lack_baseline and find_run_if_present(ref, self._root) is None:
-            return None
+        if self.options.may_lack_baseline:
+            return find_run_if_present(ref, self._root)
         try:
             return find_run(ref, self._root)
         except (NothingKeptError, UnknownNameError) as error:
