@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Averages of events, and their text table with torch's columns."""
+"""Lists of events and of their averages, and their text table with torch's columns."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Self, SupportsIndex, TypeVar, overload
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.metrics import metric_called
+from boardprof.base.metrics import Count, metric_called
 from boardprof.base.printable import bounded, display_width
 from boardprof.compat.torch.events import (
     CALLS,
@@ -23,6 +23,8 @@ from boardprof.compat.torch.events import (
     sum_if_known,
     time_text,
 )
+from boardprof.compat.torch.host_events import place_text
+from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Profile
 from boardprof.show.cells import plural
 from boardprof.show.layout import Column, Table, plain
 
@@ -150,6 +152,104 @@ class EventAverages(Entries[FunctionEventAvg]):
         if header is not None:
             lines.insert(0, bounded(f"{header}"))
         return "\n".join([*lines, *_footer(self._entries, time_unit)]) + "\n"
+
+
+class EventList(Entries[FunctionEvent]):
+    """The result of `profile.events`, in the order in which events began."""
+
+    def __init__(self, events: Iterable[FunctionEvent], *, has_shapes: bool = True) -> None:
+        """Hold events; ``has_shapes``: the shapes of their arguments were recorded."""
+        super().__init__(events)
+        self._has_shapes = has_shapes
+
+    def total_average(self) -> FunctionEventAvg:
+        """Return the average of all of them; see `EventAverages.total_average`."""
+        return total(self._entries)
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
+    ) -> EventAverages:
+        """Return averages; see `profile.key_averages`."""
+        if group_by_input_shape and not self._has_shapes:
+            raise UsageError(
+                "group_by_input_shape: no shapes were recorded.", hint="profile(record_shapes=True)"
+            )
+        return average(self._entries, group_by_input_shape, group_by_stack_n)
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100) -> str:
+        """Return a table with a row for each event; see `EventAverages.table`."""
+        rows = [FunctionEventAvg([e], e.input_shapes) for e in self._entries]
+        return EventAverages(rows).table(sort_by=sort_by, row_limit=row_limit)
+
+
+def _with_functions(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
+    for event in events:
+        yield event
+        if event.profile is not None and not event.profile_differs:
+            yield from _functions_within(event, event.profile)
+
+
+def _functions_within(event: FunctionEvent, profile: Profile) -> Iterator[FunctionEvent]:
+    """Yield an event for each call path within a call on a board, callers first."""
+    # Its ``count`` is how often it was called, its ``metrics`` are of these calls with all that
+    # they call. It has no place in time.
+    costs = _with_callees(profile)
+    events = {CALL: event}
+    for index, node in enumerate(profile.tree):
+        if node.parent not in events or index in (INTERRUPTS, OTHER):
+            continue
+        symbol = profile.symbols[node.symbol]
+        events[index] = FunctionEvent(
+            symbol.name,
+            "function",
+            event.thread,
+            event.start_ns,
+            event.start_ns,
+            id=event.id,
+            base_ns=event.base_ns,
+            board=event.board,
+            metrics={
+                name: Count(cost * event.count)
+                for name, cost in zip(profile.columns, costs[index], strict=True)
+            },
+            count=max(1, node.calls * event.count),
+            source=place_text(symbol.file, symbol.line),
+            cpu_parent=events[node.parent],
+        )
+        yield events[index]
+
+
+def _with_callees(profile: Profile) -> list[list[int]]:
+    """Return the cost of each path with all below it."""
+    costs = [[0] * len(profile.columns) for _ in profile.tree]
+    for index, _, cost in profile.counts:
+        costs[index] = [a + b for a, b in zip(costs[index], cost, strict=True)]
+    for index in reversed(range(len(profile.tree))):  # callers come first
+        parent = profile.tree[index].parent
+        if parent >= 0:
+            costs[parent] = [a + b for a, b in zip(costs[parent], costs[index], strict=True)]
+    return costs
+
+
+def average(
+    events: Iterable[FunctionEvent], by_input_shape: bool = False, by_stack_n: int = 0
+) -> EventAverages:
+    """Aggregate events of equal key, shapes and innermost ``by_stack_n`` ranges, as asked for."""
+    if not isinstance(by_stack_n, int) or by_stack_n < 0:
+        raise UsageError(f"group_by_stack_n={by_stack_n!r} is out of range: 0 or more.")
+    groups: dict[tuple[object, ...], list[FunctionEvent]] = {}
+    for event in _with_functions(events):
+        shapes = event.input_shapes if by_input_shape else None
+        stack = event.stack[:by_stack_n] if by_stack_n else ()
+        groups.setdefault((event.key, event.kind, event.board, shapes, stack), []).append(event)
+    return EventAverages(
+        FunctionEventAvg(
+            group,
+            group[0].input_shapes if by_input_shape else None,
+            group[0].stack[:by_stack_n] if by_stack_n else (),
+        )
+        for group in groups.values()
+    )
 
 
 def total(events: Sequence[FunctionEvent]) -> FunctionEventAvg:
