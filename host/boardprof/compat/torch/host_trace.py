@@ -202,8 +202,7 @@ def _diagnostics(recorded: Recorder, events: Sequence[FunctionEvent]) -> Iterabl
         yield f"had not ended when the trace did, and are cut off there: {names}"
     for (board, metric), why in recorded.lacking.items():
         yield f"{metric} is not counted on {board}: {why}"
-    unprofiled = {} if recorded.profiles is None else recorded.profiles.lacking
-    for board, why in unprofiled.items():
+    for board, why in recorded.unprofiled.items():
         yield f"the functions within calls on {board} are not known: {why}"
     for event in events:
         if event.profile_differs:

@@ -255,11 +255,11 @@ class profile:
 
     def _end_recording(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
         """Deliver the trace, or discard it, if the cycle is over."""
-        is_probe_run = before is ProfilerAction.RECORD
-        if before is ProfilerAction.RECORD_AND_SAVE or (is_probe_run and now is None):
+        records = before is ProfilerAction.RECORD
+        if before is ProfilerAction.RECORD_AND_SAVE or (records and now is None):
             self._stop_trace()
             self._call_handler()
-        elif now in (None, ProfilerAction.NONE) or (is_probe_run and now is ProfilerAction.WARMUP):
+        elif now in (None, ProfilerAction.NONE) or (records and now is ProfilerAction.WARMUP):
             if now is not None and before is not ProfilerAction.NONE:
                 warn_user(
                     f"The schedule went from {before.name} to {now.name}, so the cycle is "

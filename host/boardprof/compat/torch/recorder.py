@@ -68,7 +68,8 @@ class Recorder:
         self.unix_ns = 0  # the time of day when it began
         # board and metric -> why it is not counted
         self.lacking: dict[tuple[str, str], str] = {}
-        self.profiles = CallProfiles() if settings.with_stack else None
+        self.unprofiled: dict[str, str] = {}  # board -> why its calls cannot be recorded
+        self._profiles: dict[tuple[object, ...], Profile | None] = {}
         self._counters: dict[Board, CallCounters | None] = {}
         self._clocks: dict[Board, ClockProbe] = {}
         self._had: set[str] = set()
@@ -186,6 +187,34 @@ class Recorder:
             self._places[board, name] = text
         return self._places[board, name]
 
+    def profile_of(self, call: HostCall, board: str) -> Profile | None:
+        """Record a call that is about to be made; None if nothing can record it, or if it fails."""
+        # The call itself then says why. Calls of one function with equal arguments are recorded
+        # once.
+        if board in self.unprofiled:
+            return None
+        bound = call.bound()
+        if any(array.links for array in bound.arrays):
+            return None  # what their pointers lead to cannot be given again
+        contents = tuple(map(_content, bound.parts))
+        key = (id(call.board), call.function.info.name, bound.text, contents)
+        if key not in self._profiles:
+            self._profiles[key] = self._recorded(call, bound, board)
+        return self._profiles[key]
+
+    def _recorded(self, call: HostCall, bound: Arguments, board: str) -> Profile | None:
+        try:
+            with unobserved():
+                return call.board.hotspots(call.function.info.name, named=_values(call, bound))
+        except BuildError as error:  # also a tool that is missing
+            self.unprofiled[board] = error.message
+        except UsageError as error:
+            hint = f" Hint: {error.hint}" if error.hint else ""
+            self.unprofiled[board] = error.message + hint
+        except BoardprofError:
+            pass
+        return None
+
     def add(self, record: HostEvent) -> None:
         """Add a new record, if records are kept."""
         if self.keeps:
@@ -227,9 +256,9 @@ class _CallObservation:
 
     def begin(self) -> None:
         record, settings = self._record, self._recorder.settings
-        if self._recorder.profiles is not None and self._recorder.keeps:
+        if settings.with_stack and self._recorder.keeps:
             record.source = self._recorder.place_of(self._call)
-            record.profile = self._recorder.profiles.of(self._call, record.board)
+            record.profile = self._recorder.profile_of(self._call, record.board)
         records_probes = settings.records_probes_of(self._call.board.device.name)
         # A measurement would count what recording takes, so it goes without.
         if records_probes and self._recorder.keeps and record.kind == "call":
@@ -336,43 +365,7 @@ class _CallObservation:
         record.inputs = tuple(_input(part) for _, part in parameters)
 
 
-# -- profiles of calls -------------------------------------------------------------------------
-
-
-class CallProfiles:
-    """Profiles of calls. Calls of one function with equal arguments are recorded once."""
-
-    def __init__(self) -> None:
-        """Record nothing yet."""
-        self._known: dict[tuple[object, ...], Profile | None] = {}
-        self.lacking: dict[str, str] = {}
-        """Name of a board -> why its calls cannot be recorded."""
-
-    def of(self, call: HostCall, board: str) -> Profile | None:
-        """Record a call that is about to be made; None if nothing can record it, or if it fails."""
-        # The call itself then says why.
-        if board in self.lacking:
-            return None
-        bound = call.bound()
-        if any(array.links for array in bound.arrays):
-            return None  # what their pointers lead to cannot be given again
-        contents = tuple(map(_content, bound.parts))
-        key = (id(call.board), call.function.info.name, bound.text, contents)
-        if key not in self._known:
-            self._known[key] = self._record(call, bound, board)
-        return self._known[key]
-
-    def _record(self, call: HostCall, bound: Arguments, board: str) -> Profile | None:
-        try:
-            with unobserved():
-                return call.board.hotspots(call.function.info.name, named=_values(call, bound))
-        except BuildError as error:  # also a tool that is missing
-            self.lacking[board] = error.message
-        except UsageError as error:
-            self.lacking[board] = f"{error.message}{f' Hint: {error.hint}' if error.hint else ''}"
-        except BoardprofError:
-            pass
-        return None
+# -- arguments ----------------------------------------------------------------------------------
 
 
 def _input(part: bytes | ArrayArgument) -> tuple[str, tuple[int, ...]]:
