@@ -306,20 +306,14 @@ def memory_places(events: Iterable[FunctionEvent]) -> tuple[Places, list[str]]:
 
 
 class BoardMemory:
-    """What happened to memory in all calls; a block may be given back in a later call.
-
-    Attributes:
-        changes: in their order; first, what existed before the trace.
-        of_call: those of each call.
-        exact: calls that dropped no events, and gave back known blocks, or such that existed.
-        unknown: blocks given back that recording did not see taken, where existing ones are not
-            counted.
-    """
+    """What happened to memory in all calls; a block may be given back in a later call."""
 
     def __init__(self, events: Iterable[FunctionEvent], places: Places | None = None) -> None:
         """Put the memory events of calls together."""
         self.of_call: dict[FunctionEvent, tuple[MemoryChange, ...]] = {}
+        # no events dropped, and each block given back is known, or existed before
         self.exact: set[FunctionEvent] = set()
+        # blocks given back that recording did not see taken, where existing ones are not counted
         self.unknown = 0
         self._places = places or {}
         self._live: dict[tuple[str, int], int] = {}
@@ -329,6 +323,7 @@ class BoardMemory:
                 self._add(event, event.probes)
         existed = ((board, size) for board, size in self._existed.items() if size)
         before = (MemoryChange(-1, Action.PREEXISTING, size, board) for board, size in existed)
+        # in their order; first, what existed before the trace
         self.changes = (*before, *(change for made in self.of_call.values() for change in made))
 
     def _add(self, event: FunctionEvent, probes: CallProbes) -> None:

@@ -117,8 +117,7 @@ class Recorder:
 
     def prepare(self, board: Board) -> None:
         """Choose counters and begin to follow the clock."""
-        if self._metrics_of(board):
-            self._counters_of(board)
+        self._counters_of(board)
         if self.settings.records_probes_of(board.device.name):
             probe_recorder(board, self.settings)
         if ProfilerActivity.BOARD in self.settings.activities:
@@ -127,10 +126,7 @@ class Recorder:
 
     def watch(self, call: HostCall) -> Observation | None:
         """Return an observer that records a call."""
-        counters = None
-        if self._metrics_of(call.board):
-            counters = self._counters_of(call.board)
-        return _CallObservation(self, call, counters)
+        return _CallObservation(self, call, self._counters_of(call.board))
 
     def _metrics_of(self, board: Board) -> tuple[str, ...]:
         """Return what is counted of each call: what is asked for, else what checks its profile."""

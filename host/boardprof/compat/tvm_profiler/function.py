@@ -119,7 +119,7 @@ class ProfiledFunction:
                 self._rounds.number,
                 self._min_repeat_ms,
                 LIMIT_ZERO,
-                may_grow=watch.is_certain,
+                may_grow=lambda: not watch.is_ambiguous,
             )
         return number
 

@@ -136,7 +136,7 @@ class TimeEvaluator:
                     number,
                     self._min_repeat_ms,
                     self._limit_zero,
-                    may_grow=watch.is_certain,
+                    may_grow=lambda: not watch.is_ambiguous,
                 )
                 results.append(seconds / number)
                 if self._cooldown_ms > 0 and index % self._repeats_to_cooldown == 0:
@@ -359,7 +359,7 @@ class Stopwatch:
         assert counted is not None, "one counter is one pass"
         self._counted = counted
         self._tried: set[int] = set()
-        self.is_ambiguous = False
+        self.is_ambiguous = False  # an attempt may have been longer than the clock shows
 
     def warm_up(self) -> None:
         """Call the function once, untimed."""
@@ -384,10 +384,6 @@ class Stopwatch:
         self.is_ambiguous |= reading.ambiguous
         per_second = 1e9 if reading.unit == "ns" else reading.hz
         return Timed(measurement.net(sample, clock) / per_second, reading.value / per_second)
-
-    def is_certain(self) -> bool:
-        """Whether no attempt can have been longer than the clock shows."""
-        return not self.is_ambiguous
 
     @property
     def _packed(self) -> PackedCall:
