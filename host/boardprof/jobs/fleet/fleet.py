@@ -90,8 +90,8 @@ class Fleet:
         with ResultsFolder(results) if results is not None else nullcontext() as folder:
             faults: dict[str, BoardprofError] = {}
             provider = self._provider(wanted, faults)
-            batch = Batch(wanted, provider, self._rules, self._perform, folder, faults)
-            batch.on_progress, batch.on_sources = on_progress, on_sources
+            told = on_progress, on_sources
+            batch = Batch(wanted, provider, self._rules, self._perform, folder, faults, *told)
             try:
                 yield from batch.run()
             finally:

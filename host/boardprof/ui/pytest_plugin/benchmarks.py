@@ -24,7 +24,6 @@ from boardprof.jobs.run.execution import Listener, firmware_of, measure
 from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, boards_of
 from boardprof.results.report.assemble import assemble
-from boardprof.ui.pytest_plugin.gate import MeasurementGate
 from boardprof.ui.pytest_plugin.options import PREFIX
 from boardprof.ui.pytest_plugin.profiler import Wanted
 from boardprof.ui.pytest_plugin.session import SESSION, Session
@@ -108,7 +107,6 @@ class BenchmarkItem(pytest.Item):
 
     def _failures(self) -> list[str]:
         ours, plan, benchmark = self._ours, self._plan, self._benchmark
-        options = ours.options
         listener = Listener(on_note=ours.note)
         data = plan.read_data([self._spec.name])
         plan = replace(plan, data=data, hotspots=ours.records(self._spec))
@@ -135,15 +133,8 @@ class BenchmarkItem(pytest.Item):
         ours.measurements += found
         ours.sources |= dict.fromkeys(wanted.sources)
         ours.compiled |= dict.fromkeys(ours.boards.compiled.get(wanted, ()))
-        gate = MeasurementGate(
-            benchmark.limits_on(self._spec.name),
-            (*options.rules, *benchmark.rules),
-            ours.baseline,
-            options.allow,
-            options.is_baseline_required,
-            lambda: ours.earlier,
-            ours.branch,
-        )
+        limits, rules = benchmark.limits_on(self._spec.name), benchmark.rules
+        gate = ours.gate(limits, (*ours.options.rules, *rules))
         verdict = gate.judge(assemble(found, swept=False))
         ours.verdicts.append(verdict)
         ours.notes += [f"{self.nodeid}: {note}" for note in verdict.notes]

@@ -98,14 +98,13 @@ def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Boar
 @pytest.fixture
 def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Profiler]:
     """Measures functions; see `boardprof.ui.pytest_plugin.profiler.Profiler`."""
-    from boardprof.ui.pytest_plugin.gate import MeasurementGate, check_limits, check_rules
+    from boardprof.ui.pytest_plugin.gate import check_limits, check_rules
     from boardprof.ui.pytest_plugin.profiler import Profiler, wanted_board
 
     session = request.config.stash[SESSION]
-    options = session.options
     with _failing_without_traceback():
         words = marked(request.node)
-        rules = words.get("fail_if", options.rules)
+        rules = words.get("fail_if", session.options.rules)
         rules = (rules,) if isinstance(rules, str) else tuple(rules)
         check_rules(rules)
         check_limits(words.get("limit", {}))
@@ -115,15 +114,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
             wanted_board(request.node, bp_board),
             request.path.parent,
             label_of(request.node),
-            MeasurementGate(
-                words.get("limit", {}),
-                rules,
-                session.baseline,
-                options.allow,
-                options.is_baseline_required,
-                lambda: session.earlier,
-                session.branch,
-            ),
+            session.gate(words.get("limit", {}), rules),
             {name: words[name] for name in MEASURING if name in words},
             session.turns,
             session.records,
