@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import signal
 import stat
-import struct
 import time
 from pathlib import Path
 
@@ -64,17 +64,17 @@ def sick_twice(job: object, board: FleetBoard) -> AttemptResult:
 
 def half_answer() -> None:
     """Write a part of an answer to whoever waits for it, and stop."""
-    _write_to_sockets(struct.pack("!Q", 5_000_000) + b"x" * 10)
+    _write_to_sockets(pickle.dumps((True, bytes(5_000_000)))[:1000])
 
 
-def half_length() -> None:
-    """Write less than the length of an answer, and stop."""
-    _write_to_sockets(b"\0\0")
+def first_byte() -> None:
+    """Write the first byte of an answer, and stop."""
+    _write_to_sockets(pickle.dumps((True, None))[:1])
 
 
 def wrong_answer() -> None:
     """Write what is not an answer."""
-    _write_to_sockets(struct.pack("!Q", 4) + b"ABCD")
+    _write_to_sockets(b"ABCD")
 
 
 def closed_line() -> None:

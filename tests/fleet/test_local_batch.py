@@ -24,13 +24,14 @@ import pytest
 
 from boardprof.base.errors import BusyError, UsageError
 from boardprof.base.metrics import Duration
+from boardprof.base.processes import held_leases
 from boardprof.jobs.fleet import Fleet, Job, Limits, Progress, Result, Rules
 from boardprof.jobs.fleet.boards import (
     FleetBoard,
     Quarantine,
     keep_quarantine,
     lease,
-    local_leases,
+    lease_folder,
     next_check,
     quarantine_of,
 )
@@ -45,9 +46,9 @@ from tests.fleet.stand_in import (
     closed_line,
     crash,
     exclusive,
+    first_byte,
     flaky,
     half_answer,
-    half_length,
     long_nap,
     nap,
     sick_twice,
@@ -61,6 +62,11 @@ unsigned square(unsigned n) { return n * n; }
 unsigned cube(unsigned n) { return n * n * n; }
 unsigned trap(unsigned n) { return *(volatile unsigned *)0 + n; }
 """
+
+
+def local_leases() -> dict[str, str]:
+    return held_leases(lease_folder())
+
 
 JOBS = """
 [[jobs]]
@@ -599,7 +605,7 @@ def test_a_stopped_process_holds_up_neither_sending_nor_receiving() -> None:
                 with pytest.raises(JobTimeoutError, match="did not end within 1 s"):
                     process.run(len, bytes(size), timeout_s=1.0)
                 assert clock() < 5.0
-        for half in (half_answer, half_length):
+        for half in (half_answer, first_byte):
             assert process.run(len, b"abc", timeout_s=20.0) == 3
             with awake() as clock:
                 with pytest.raises(JobTimeoutError, match="did not end within 1 s"):

@@ -18,8 +18,8 @@ from boardprof.compat.torch.events import FunctionEvent, FunctionEventAvg
 from boardprof.compat.torch.export import chrome_trace_text, stacks_text
 from boardprof.compat.torch.host_events import Kind, Thread
 from boardprof.compat.torch.host_trace import HostTrace, nest
-from boardprof.compat.torch.results import EventAverages, EventList, average
 from boardprof.compat.torch.settings import ProfilerActivity, Settings
+from boardprof.compat.torch.table import EventAverages, EventList, average
 
 MAIN, OTHER = Thread(1, "MainThread"), Thread(2, "worker")
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from boardprof.base.errors import UsageError
 from boardprof.compat.torch.settings import NotSupportedByAgentError, Settings
+from boardprof.measure.board.board import Board
+from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.results.probes.heap import heap_of, memory_events
 from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Passes, Timeline
@@ -23,10 +25,6 @@ from boardprof.wire.decode.samples import Reading
 from boardprof_protocol.blob import split_blobs
 from boardprof_protocol.codes import ProbeKind, TraceId
 from boardprof_protocol.layout import Layout
-
-if TYPE_CHECKING:
-    from boardprof.measure.board.board import Board
-    from boardprof.measure.probe_recorder import ProbeRecorder
 
 
 class Action(IntEnum):
@@ -131,6 +129,9 @@ def call_probes(recording: ProbeRun) -> CallProbes:
     heap = heap_of(lines)
     memory = sorted((m for line in lines for m in _memory(line)), key=lambda m: m.time)
     lost = [[*each.without_begin.values(), *each.without_end.values()] for each in found]
+    dropped = sum(each.dropped for each in found)
+    # Without what recording itself writes as it begins.
+    counted = [np.count_nonzero(line.events.number != TraceId.LIVE) for line in lines]
     return CallProbes(
         recording.clock.unit,
         max((line.end for line in lines), default=0),
@@ -139,15 +140,10 @@ def call_probes(recording: ProbeRun) -> CallProbes:
         tuple(memory),
         heap.before.bytes if heap is not None and heap.before is not None else None,
         (recording.facts.image, recording.facts.build_id),
-        sum(each.dropped for each in found),
+        dropped,
         sum(map(sum, lost)),
-        sum(each.dropped for each in found) + sum(map(_recorded, lines)),
+        dropped + int(sum(counted)),
     )
-
-
-def _recorded(line: Timeline) -> int:
-    """Return the number of events, without what recording itself writes as it begins."""
-    return int(np.count_nonzero(line.events.number != TraceId.LIVE))
 
 
 def _ranges(line: Timeline, first: int) -> Iterator[BoardRange]:
@@ -284,10 +280,7 @@ def sample_spans(measurement: Measurement, layouts: Mapping[int, Layout]) -> Ite
 
 
 def _begin(
-    raw: bytes,
-    collectors: Sequence[CollectorInfo],
-    counter: str,
-    layouts: Mapping[int, Layout],
+    raw: bytes, collectors: Sequence[CollectorInfo], counter: str, layouts: Mapping[int, Layout]
 ) -> tuple[int, CounterInfo] | None:
     """Return a counter's reading when its window opened, and the counter."""
     for blob, collector in zip(split_blobs(raw), collectors, strict=True):

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
 
 from boardprof.base.errors import RpcError, UsageError, agent_option
 from boardprof.base.metrics import Metric
 from boardprof.compat.torch.board_activity import sample_spans, window_spans
 from boardprof.compat.torch.host_events import HostEvent
 from boardprof.compat.torch.settings import NotSupportedByAgentError
-from boardprof.measure.sampling.board_link import Window
+from boardprof.measure.board.board import Board
+from boardprof.measure.board.functions import RemoteFunction
+from boardprof.measure.sampling.board_link import BoardLink, Window
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall, Value
 from boardprof.results.report.measurement import (
     Measurement,
@@ -23,14 +24,6 @@ from boardprof.results.report.measurement import (
 )
 from boardprof.wire.decode.samples import Reading
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
-
-if TYPE_CHECKING:
-    from boardprof.measure.board.board import Board
-    from boardprof.measure.board.functions import RemoteFunction
-    from boardprof.measure.sampling.available_metrics import Pass
-    from boardprof.measure.sampling.board_link import BoardLink
-    from boardprof.measure.sampling.programmable import Slots
-
 
 _NOT_MASKED = "not masked: the window contains more than the function"
 _TOLD_OTHERWISE = "a profile within this one has reprogrammed the counters"
@@ -68,7 +61,11 @@ class CallCounters:
                 "made only once.",
                 hint="fewer metrics; board.profile(..., metrics=[...]) makes several passes",
             )
-        slots = _programmed(board, passes[0])
+        slots = passes[0].slots(board.offer.programmable)
+        for name, why in {n: w for each in slots for n, w in each.refused.items()}.items():
+            raise UsageError(
+                f"{board.device.name} cannot count {name} together with the others: {why}."
+            )
         self._selection = passes[0].selection(slots)
         self._collectors = self._selection.collectors
         selection = self._selection.with_all_of(board.link.hooks)
@@ -120,9 +117,7 @@ class CallCounters:
         (sample,) = measurement.samples
         if interrupts_in(sample):
             record.args["interrupts"] = interrupts_in(sample)
-        counted = [name for name in measurement.counters if name in self._selection.counters]
-        nets = {name: measurement.net(sample, name) for name in counted}
-        record.metrics = self._metrics(nets, sample.readings)
+        self.note_measurement(record, measurement)
         record.device_spans = tuple(sample_spans(measurement, self._pass.layouts))
 
     def note_measurement(self, record: HostEvent, measurement: Measurement) -> None:
@@ -221,7 +216,6 @@ class CallCounters:
 
 
 def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:
-    """Return the flags of single calls."""
     flags = link.flags(mask=mask_interrupts)
     if flags and link.interrupts is not None and link.interrupts.needs_trial:
         raise UsageError(
@@ -230,13 +224,3 @@ def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:
             hint="leave mask_interrupts out, or measure the function by board.profile",
         )
     return flags
-
-
-def _programmed(board: Board, chosen: Pass) -> tuple[Slots, ...]:
-    """Program the programmable collectors."""
-    slots = chosen.slots(board.offer.programmable)
-    for name, why in ((n, w) for each in slots for n, w in each.refused.items()):
-        raise UsageError(
-            f"{board.device.name} cannot count {name} together with the others: {why}."
-        )
-    return slots

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric, metric_called, raw_of
 from boardprof.base.printable import escaped
@@ -276,6 +278,14 @@ def more_counted(event: FunctionEvent) -> str:
     return PROBES_COUNTED if event.probes is not None and event.probes.events else window
 
 
+def _percentile(percent: float, doc: str) -> cached_property[float]:
+    def percentile(average: FunctionEventAvg) -> float:
+        return average.cpu_time_percentile(percent)
+
+    percentile.__doc__ = doc
+    return cached_property(percentile)
+
+
 class FunctionEventAvg(TimeTexts):
     """Events of one key.
 
@@ -380,10 +390,6 @@ class FunctionEventAvg(TimeTexts):
 
     # -- spread ---------------------------------------------------------------------------------
 
-    @cached_property
-    def _sorted_us(self) -> list[float]:
-        return sorted(event.cpu_time for event in self.events)
-
     def cpu_time_percentile(self, percent: float) -> float:
         """Return the percentile of the host's time per call.
 
@@ -392,36 +398,13 @@ class FunctionEventAvg(TimeTexts):
         """
         if not isinstance(percent, int | float) or not 0 <= percent <= 100:
             raise UsageError(f"{percent!r:.60} is not a percentile from 0 to 100.")
-        place = (len(self.events) - 1) * percent / 100
-        low = int(place)
-        high = min(low + 1, len(self.events) - 1)
-        times = self._sorted_us
-        return times[low] + (times[high] - times[low]) * (place - low)
+        return float(np.percentile([event.cpu_time for event in self.events], percent))
 
-    @property
-    def cpu_time_min(self) -> float:
-        """The shortest time."""
-        return self._sorted_us[0]
-
-    @property
-    def cpu_time_p10(self) -> float:
-        """The 10th percentile."""
-        return self.cpu_time_percentile(10)
-
-    @property
-    def cpu_time_p50(self) -> float:
-        """The median."""
-        return self.cpu_time_percentile(50)
-
-    @property
-    def cpu_time_p90(self) -> float:
-        """The 90th percentile."""
-        return self.cpu_time_percentile(90)
-
-    @property
-    def cpu_time_max(self) -> float:
-        """The longest time."""
-        return self._sorted_us[-1]
+    cpu_time_min = _percentile(0, "The shortest time.")
+    cpu_time_p10 = _percentile(10, "The 10th percentile.")
+    cpu_time_p50 = _percentile(50, "The median.")
+    cpu_time_p90 = _percentile(90, "The 90th percentile.")
+    cpu_time_max = _percentile(100, "The longest time.")
 
     # -- counters -------------------------------------------------------------------------------
 

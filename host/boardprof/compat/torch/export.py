@@ -21,7 +21,7 @@ from boardprof.base.metrics import Count, Duration, metric_called, raw_of
 from boardprof.compat.torch.board_activity import Action, DeviceSpan, MemoryChange
 from boardprof.compat.torch.events import FunctionEvent, more_counted
 from boardprof.compat.torch.host_events import HostEvent, Thread, place_text
-from boardprof.compat.torch.host_trace import HostTrace, memory_of
+from boardprof.compat.torch.host_trace import BoardMemory, HostTrace
 from boardprof.compat.torch.settings import ProfilerActivity, Settings
 from boardprof.compat.torch.table import of_device
 from boardprof.results.report.profile import Frame
@@ -164,7 +164,7 @@ _ADDRESS_BITS = 32
 
 def _memory_events(trace: HostTrace, lanes: Mapping[FunctionEvent, int]) -> Iterator[TraceEvent]:
     """Yield changes of memory on boards, as torch writes them: on the lane of their call."""
-    memory = memory_of(trace.events, trace.places)
+    memory = BoardMemory(trace.events, trace.places)
     totals = Counter({each.board: each.size for each in memory.changes if each.time_ns < 0})
     devices: dict[str, int] = {}
     for call, changes in memory.of_call.items():
@@ -330,7 +330,7 @@ def memory_changes(trace: HostTrace, device: str | None) -> dict[str, list[Memor
         )
     shift_ns = trace.unix_ns - trace.base_ns
     found: dict[str, list[MemoryChange]] = {}
-    for each in memory_of(events, trace.places).changes:
+    for each in BoardMemory(events, trace.places).changes:
         is_placed = each.action is not Action.PREEXISTING
         placed = replace(each, time_ns=each.time_ns + shift_ns) if is_placed else each
         found.setdefault(each.board, []).append(placed)
@@ -482,19 +482,11 @@ def lanes_of(events: Sequence[FunctionEvent]) -> dict[FunctionEvent, int]:
         for lane in open_ones:
             while lane and lane[-1].end_ns <= event.start_ns:
                 lane.pop()
-        number = _place(event, open_ones)
+        innermost = [*(lane[-1] if lane else None for lane in open_ones), None]
+        is_on_parents = event.cpu_parent in innermost
+        number = innermost.index(event.cpu_parent if is_on_parents else None)  # else an empty one
+        if number == len(open_ones):
+            open_ones.append([])
         open_ones[number].append(event)
         lanes[event] = number + 1
     return lanes
-
-
-def _place(event: FunctionEvent, lanes: list[list[FunctionEvent]]) -> int:
-    """Return the lane on which its parent is innermost, else an empty lane."""
-    for number, lane in enumerate(lanes):
-        if lane and lane[-1] is event.cpu_parent:
-            return number
-    for number, lane in enumerate(lanes):
-        if not lane:
-            return number
-    lanes.append([])
-    return len(lanes) - 1

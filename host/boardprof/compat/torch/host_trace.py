@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -12,8 +13,7 @@ from boardprof.base.metrics import Count, Metric
 from boardprof.compat.torch.board_activity import Action, CallProbes, MemoryChange
 from boardprof.compat.torch.events import CALLS, PROBES_COUNTED, FunctionEvent
 from boardprof.compat.torch.host_events import HostEvent
-from boardprof.compat.torch.recorder import Recorded
-from boardprof.compat.torch.settings import Settings
+from boardprof.compat.torch.recorder import Recorder
 from boardprof.target.elf.addresses import call_sites_of_build
 
 
@@ -51,8 +51,9 @@ Flops = Callable[[HostEvent], int | None]
 """Returns the number of operations of one call."""
 
 
-def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> HostTrace:
+def make_trace(recorded: Recorder, flops: Flops) -> HostTrace:
     """Make events from records, and nest them."""
+    settings = recorded.settings
     marks = tuple(r for r in recorded.records if r.kind == "mark")
     others = sorted(
         (r for r in recorded.records if r.kind != "mark"), key=lambda record: record.start_ns
@@ -62,7 +63,14 @@ def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> HostTrac
     nest(events, [tuple(_around(record, known)) for record in others])
     has_places = settings.profile_memory and settings.with_stack
     places, why_not = memory_places(events) if has_places else ({}, ())
-    unknown = _note_memory(events, places) if settings.profile_memory else 0
+    unknown = 0
+    if settings.profile_memory:
+        memory = BoardMemory(events, places)
+        unknown = memory.unknown
+        for call, changes in memory.of_call.items():
+            call.memory = changes
+            if call in memory.exact:
+                call.self_device_memory_usage = sum(change.bytes for change in changes)
     notes = (*_diagnostics(recorded, events), *_probe_notes(events, unknown), *why_not)
     notes = tuple(dict.fromkeys(notes))
     if any(settings.device_ranges.values()):
@@ -78,16 +86,6 @@ def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> HostTrac
         {mark: outer for mark in marks if (outer := next(_around(mark, known), None)) is not None},
         places,
     )
-
-
-def _note_memory(events: Iterable[FunctionEvent], places: Places) -> int:
-    """Note what each call did to memory. Returns how many blocks were given back and not known."""
-    memory = memory_of(events, places)
-    for call, changes in memory.of_call.items():
-        call.memory = changes
-        if call in memory.exact:
-            call.self_device_memory_usage = sum(change.bytes for change in changes)
-    return memory.unknown
 
 
 def _with_ranges(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
@@ -141,15 +139,12 @@ def _contradicted(record: HostEvent) -> str:
     for name, counted in profile.counted.items():
         own = record.metrics.get(name)
         recorded = counted * record.count
-        if isinstance(own, Count) and abs(own.value - recorded) > _may_differ(name, recorded):
+        # A clock that is simulated has steps.
+        may_differ = max(2.0, 0.02 * recorded) if name == "ticks" else 0
+        if isinstance(own, Count) and abs(own.value - recorded) > may_differ:
             calls = "this one" if record.count == 1 else "these calls"
             return f"{calls} took {own.value:,} {name}, and the recorded one {recorded:,}"
     return ""
-
-
-def _may_differ(name: str, count: int) -> float:
-    """Return by how much two equal calls may differ: a clock that is simulated has steps."""
-    return max(2.0, 0.02 * count) if name == "ticks" else 0
 
 
 def _is_compared(record: HostEvent) -> bool:
@@ -160,7 +155,7 @@ def _is_compared(record: HostEvent) -> bool:
     )
 
 
-def _event(number: int, record: HostEvent, recorded: Recorded, flops: Flops) -> FunctionEvent:
+def _event(number: int, record: HostEvent, recorded: Recorder, flops: Flops) -> FunctionEvent:
     one = flops(record)
     is_unfinished = record in recorded.unfinished
     end_ns = recorded.end_ns if is_unfinished or record.end_ns is None else record.end_ns
@@ -201,7 +196,7 @@ def _around(
         outer = outer.around
 
 
-def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterable[str]:
+def _diagnostics(recorded: Recorder, events: Sequence[FunctionEvent]) -> Iterable[str]:
     if recorded.unfinished:
         names = ", ".join(dict.fromkeys(record.name for record in recorded.unfinished))
         yield f"had not ended when the trace did, and are cut off there: {names}"
@@ -220,12 +215,8 @@ def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterabl
             f"the functions within calls on {board} are those of second calls with the same "
             "arguments; a function that keeps a state may do other work in them"
         )
-    reasons: dict[tuple[str, str], int] = {}
-    for event in events:
-        for span in event.device_spans:
-            if span.why_not:
-                place = span.board, span.why_not
-                reasons[place] = reasons.get(place, 0) + 1
+    spans = (span for event in events for span in event.device_spans if span.why_not)
+    reasons = Counter((span.board, span.why_not) for span in spans)
     for (board, why), count in reasons.items():
         what = f"1 stretch on {board} has" if count == 1 else f"{count} stretches on {board} have"
         yield f"{what} no place on the host's time: {why}"
@@ -314,69 +305,51 @@ def memory_places(events: Iterable[FunctionEvent]) -> tuple[Places, list[str]]:
     return places, reasons
 
 
-@dataclass(frozen=True)
 class BoardMemory:
-    """What happened to memory in all calls."""
+    """What happened to memory in all calls; a block may be given back in a later call."""
 
-    changes: tuple[MemoryChange, ...]  # in their order; first, what existed before the trace
-    of_call: dict[FunctionEvent, tuple[MemoryChange, ...]]
-    # no events dropped, and each block given back is known, or existed before
-    exact: frozenset[FunctionEvent]
-    # blocks given back that recording did not see taken, where existing ones are not counted
-    unknown: int
-
-
-def memory_of(events: Iterable[FunctionEvent], places: Places | None = None) -> BoardMemory:
-    """Put the memory events of calls together; a block may be given back in a later call."""
-    known = _LiveBlocks(places or {})
-    of_call: dict[FunctionEvent, tuple[MemoryChange, ...]] = {}
-    exact: set[FunctionEvent] = set()
-    for event in events:
-        if event.probes is None:
-            continue
-        unknown = known.unknown
-        of_call[event] = tuple(known.changes_of(event, event.probes))
-        if known.unknown == unknown and not event.probes.dropped:
-            exact.add(event)
-    changes = [change for made in of_call.values() for change in made]
-    given = known.given_unknown
-    return BoardMemory((*known.existed, *changes), of_call, frozenset(exact), given)
-
-
-class _LiveBlocks:
-    """The blocks that are live on each board, call by call."""
-
-    def __init__(self, places: Places) -> None:
-        """Know of none."""
-        self._places = places
+    def __init__(self, events: Iterable[FunctionEvent], places: Places | None = None) -> None:
+        """Put the memory events of calls together."""
+        self.of_call: dict[FunctionEvent, tuple[MemoryChange, ...]] = {}
+        # no events dropped, and each block given back is known, or existed before
+        self.exact: set[FunctionEvent] = set()
+        # blocks given back that recording did not see taken, where existing ones are not counted
+        self.unknown = 0
+        self._places = places or {}
         self._live: dict[tuple[str, int], int] = {}
-        self._counted: set[str] = set()
-        self.existed: list[MemoryChange] = []
-        self.unknown = self.given_unknown = 0
+        self._existed: dict[str, int] = {}  # by board that counts it
+        for event in events:
+            if event.probes is not None:
+                self._add(event, event.probes)
+        existed = ((board, size) for board, size in self._existed.items() if size)
+        before = (MemoryChange(-1, Action.PREEXISTING, size, board) for board, size in existed)
+        # in their order; first, what existed before the trace
+        self.changes = (*before, *(change for made in self.of_call.values() for change in made))
 
-    def changes_of(self, event: FunctionEvent, probes: CallProbes) -> Iterator[MemoryChange]:
-        """Yield the changes of a call."""
-        board = event.board
-        if probes.existed is not None and board not in self._counted:
-            self._counted.add(board)
-            if probes.existed:
-                existed = MemoryChange(-1, Action.PREEXISTING, probes.existed, board)
-                self.existed.append(existed)
+    def _add(self, event: FunctionEvent, probes: CallProbes) -> None:
+        board, changes = event.board, list[MemoryChange]()
+        is_exact = not probes.dropped
+        if probes.existed is not None:
+            self._existed.setdefault(board, probes.existed)
         for each in probes.memory:
             # Before the end of its call: a reader finds the call by the time.
             time_ns = min(event.place_ns(each.time), max(event.start_ns, event.end_ns - 1))
             size = self._live.pop((board, each.address), None)
             if each.is_taken:
-                self.unknown += size is not None  # it was given back in between
-            elif size is None and board in self._counted:
+                is_exact &= size is None  # else it was given back in between
+            elif size is None and board in self._existed:
                 size = each.size
             if size is not None:
-                yield MemoryChange(time_ns, Action.DESTROY, size, board, each.address)
+                changes.append(MemoryChange(time_ns, Action.DESTROY, size, board, each.address))
             elif not each.is_taken:
+                is_exact = False
                 self.unknown += 1
-                self.given_unknown += 1
             if each.is_taken and each.size is not None:
                 self._live[board, each.address] = each.size
                 place = self._places.get((board, each.caller))
                 stack = (*([place] if place else []), event.key, *event.stack)
-                yield MemoryChange(time_ns, Action.CREATE, each.size, board, each.address, stack)
+                taken = MemoryChange(time_ns, Action.CREATE, each.size, board, each.address, stack)
+                changes.append(taken)
+        self.of_call[event] = tuple(changes)
+        if is_exact:
+            self.exact.add(event)

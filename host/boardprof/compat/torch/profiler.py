@@ -1,19 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiling of a host program's use of boards, step by step."""
+"""Profiling of a host program's use of boards, step by step, and its events, averages and files."""
 
 from __future__ import annotations
 
 import functools
+import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Self
 
 from boardprof.base.errors import UsageError, warn_user
+from boardprof.compat.torch.export import (
+    RESERVED_KEYS,
+    TRACE_ID,
+    chrome_trace_text,
+    memory_changes,
+    page_text,
+    raw_text,
+    sizes_text,
+    stacks_text,
+    write_text,
+)
 from boardprof.compat.torch.flops import flops_of
 from boardprof.compat.torch.host_events import HostEvent, record_function
-from boardprof.compat.torch.host_trace import make_trace
-from boardprof.compat.torch.recorder import Recorded, Recorder
-from boardprof.compat.torch.results import Results
+from boardprof.compat.torch.host_trace import HostTrace, make_trace
+from boardprof.compat.torch.recorder import Recorder
 from boardprof.compat.torch.settings import (
     ProfilerAction,
     ProfilerActivity,
@@ -24,9 +37,10 @@ from boardprof.compat.torch.settings import (
     chosen_metrics,
     chosen_ranges,
 )
+from boardprof.compat.torch.table import EventAverages, EventList
 
 
-class profile(Results):
+class profile:
     """Record the host's calls of packed functions on any board.
 
     ::
@@ -135,7 +149,11 @@ class profile(Results):
         ):
             if function is not None and not callable(function):
                 raise UsageError(f"{name}={function!r:.60} cannot be called.")
-        super().__init__(settings)
+        self._settings = settings
+        self._metadata: dict[str, object] = {}
+        self._trace_id = ""
+        self._trace: HostTrace | None = None
+        self._is_running = False
         self._schedule = always if schedule is None else schedule
         self._marks_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
@@ -237,13 +255,16 @@ class profile(Results):
 
     def _end_recording(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
         """Deliver the trace, or discard it, if the cycle is over."""
-        is_probe_run = before is ProfilerAction.RECORD
-        if before is ProfilerAction.RECORD_AND_SAVE or (is_probe_run and now is None):
+        records = before is ProfilerAction.RECORD
+        if before is ProfilerAction.RECORD_AND_SAVE or (records and now is None):
             self._stop_trace()
             self._call_handler()
-        elif now in (None, ProfilerAction.NONE) or (is_probe_run and now is ProfilerAction.WARMUP):
+        elif now in (None, ProfilerAction.NONE) or (records and now is ProfilerAction.WARMUP):
             if now is not None and before is not ProfilerAction.NONE:
-                _warn(before, now)
+                warn_user(
+                    f"The schedule went from {before.name} to {now.name}, so the cycle is "
+                    "discarded: a cycle must end with RECORD_AND_SAVE."
+                )
             self._drop_trace()
 
     def _continue_recording(self, now: ProfilerAction) -> None:
@@ -257,19 +278,19 @@ class profile(Results):
     def _stop_trace(self) -> None:
         assert self._recorder is not None
         recorder, self._recorder = self._recorder, None
-        recorded = recorder.finish()
+        recorder.finish()
         failed: dict[str, str] = {}
-        trace = make_trace(recorded, self._settings, functools.partial(self._flops, failed))
+        trace = make_trace(recorder, functools.partial(self._flops, failed))
         trace = replace(trace, diagnostics=(*trace.diagnostics, *failed.values()))
         if self._accumulates and self._trace is not None:
             trace = self._trace.and_then(trace)
         self._trace = trace
         for text in failed.values():
             warn_user(text)
-        if recorded.unknown:
-            warn_user(_uncounted(recorded))
-        if recorded.uncalled:
-            names = ", ".join(recorded.uncalled)
+        if recorder.unknown:
+            warn_user(_uncounted(recorder))
+        if recorder.uncalled:
+            names = ", ".join(recorder.uncalled)
             warn_user(f"Settings are named for {names}, but no board of that name was called.")
 
     def _drop_trace(self) -> None:
@@ -294,19 +315,171 @@ class profile(Results):
             failed.setdefault(record.name, str(error))
             return None
 
+    # -- results --------------------------------------------------------------------------------
 
-def _uncounted(recorded: Recorded) -> str:
-    whys = [
-        f"{board}: {why}" for (board, n), why in recorded.lacking.items() if n in recorded.unknown
-    ]
+    def events(self) -> EventList:
+        """Return the events of the last trace, or of all traces with ``acc_events``.
+
+        Raises:
+            UsageError: no trace is ready.
+        """
+        return EventList(self._ready.events, has_shapes=self._settings.record_shapes)
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
+    ) -> EventAverages:
+        """Return the events averaged by name.
+
+        Args:
+            group_by_input_shape: also group by the shapes and values of arguments.
+            group_by_stack_n: also group by this many of the ranges around them, innermost first.
+
+        Raises:
+            UsageError: no trace is ready, shapes were not recorded, or the number is negative.
+        """
+        return self.events().key_averages(group_by_input_shape, group_by_stack_n)
+
+    @property
+    def diagnostics(self) -> tuple[str, ...]:
+        """Notes on the last trace: what is missing, and why."""
+        return self._ready.diagnostics
+
+    @property
+    def _ready(self) -> HostTrace:
+        if self._trace is None:
+            raise UsageError(
+                "No trace is ready.",
+                hint="ask in on_trace_ready, or after stop(); the schedule must have recorded",
+            )
+        return self._trace
+
+    def get_trace_id(self) -> str:
+        """Return the name that ``custom_trace_id_callback`` gave the last trace, else ""."""
+        return self._trace_id
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Add a string to the metadata of exported traces.
+
+        Raises:
+            UsageError: it is not a string, or the trace already has this key.
+        """
+        if not isinstance(value, str):
+            raise UsageError(
+                f"The metadata {key!r:.60} is not a string: {value!r:.60}.",
+                hint="add_metadata_json",
+            )
+        self._put(key, value)
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Add JSON to the metadata of exported traces.
+
+        Raises:
+            UsageError: the value is not JSON, or the trace already has this key.
+        """
+        try:
+            found = json.loads(value)
+            json.dumps(found, allow_nan=False)  # json.loads takes NaN and 1e999, JSON has neither
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(
+                f"The metadata {key!r} is not JSON: {error}.", hint="add_metadata takes a text"
+            ) from error
+        self._put(key, found)
+
+    def _put(self, key: str, value: object) -> None:
+        if not isinstance(key, str):
+            raise UsageError(f"{key!r:.60} is not a key of metadata: it must be a string.")
+        if key in RESERVED_KEYS:
+            raise UsageError(
+                f"{key!r} cannot be a key of metadata: the trace already has it.",
+                hint=f"another name, such as {'my_' + key!r}",
+            )
+        self._metadata[key] = value
+
+    def preset_metadata_json(self, key: str, value: str) -> None:
+        """Do the same as `add_metadata_json` before the profile starts.
+
+        Raises:
+            UsageError: the profile is already running, or the value is not JSON.
+        """
+        if self._is_running:
+            raise UsageError("preset_metadata_json comes before start().", hint="add_metadata_json")
+        self.add_metadata_json(key, value)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the last trace in the format of Perfetto and chrome://tracing.
+
+        Args:
+            path: of the file; compressed if it ends in ``.gz``.
+
+        Raises:
+            UsageError: no trace is ready, or the file cannot be written.
+        """
+        metadata = {**self._settings.flags, **self._metadata}
+        if self._trace_id:
+            metadata[TRACE_ID] = self._trace_id
+        write_text(path, chrome_trace_text(self._ready, metadata, self._settings))
+
+    def export_stacks(
+        self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
+    ) -> None:
+        """Write a line for each stack of ranges and calls, for flame graphs; times in whole ns.
+
+        Args:
+            path: of the file; compressed if it ends in ``.gz``.
+            metric: ``self_cpu_time_total``, ``self_device_time_total`` (``cuda`` or ``board`` for
+                ``device`` are the same), or a counter. If several boards have it, they are the
+                outermost frames. ``device_memory_usage``, with ``profile_memory``, is the bytes
+                that boards have taken; with ``with_stack`` file and line are the innermost frame.
+
+        Raises:
+            UnknownNameError: there is no such metric.
+            UsageError: no trace is ready, no event has a value, or the file cannot be written.
+        """
+        write_text(path, stacks_text(self._ready, metric))
+
+    def export_memory_timeline(
+        self, path: str | os.PathLike[str], device: str | None = None
+    ) -> None:
+        """Write the memory of a board over time; all of it has torch's last category, unknown.
+
+        A change lies inside its call, in proportion to the board's ticks. Times are of the day, as
+        those of the exported trace: its ``baseTimeNanoseconds`` and the ``ts`` of an event.
+
+        Args:
+            path: of the file. ``.html`` is a page, ``.raw.json.gz`` has each change in ns, and
+                ``.json``, ``.json.gz`` and others have ``[times in us, bytes by category]``.
+            device: name of a board; None for the only one with memory, or for all on a page.
+
+        Raises:
+            UnknownNameError: no memory of such a board was recorded.
+            UsageError: ``profile_memory`` was not set, no trace is ready, no board has memory
+                events, several have and ``device`` does not choose one, some events were dropped,
+                or the file cannot be written.
+        """
+        if not self._settings.profile_memory:
+            raise UsageError(
+                "export_memory_timeline needs memory that was recorded.",
+                hint="profile(profile_memory=True)",
+            )
+        boards, name = memory_changes(self._ready, device), os.fsdecode(path)
+        if name.endswith(".html"):
+            write_text(path, page_text(boards))
+            return
+        if len(boards) > 1:
+            raise UsageError(
+                f"Memory of {len(boards)} boards was recorded, and such a file has one: "
+                f"{', '.join(boards)}.",
+                hint=f"device={next(iter(boards))!r}, or a page: {Path(name).stem}.html",
+            )
+        (changes,) = boards.values()
+        is_raw = name.endswith(".raw.json.gz")
+        write_text(path, raw_text(changes) if is_raw else sizes_text(changes))
+
+
+def _uncounted(recorder: Recorder) -> str:
+    unknown = recorder.unknown
+    whys = [f"{board}: {why}" for (board, n), why in recorder.lacking.items() if n in unknown]
     return (
-        f"No board that was called counts {', '.join(recorded.unknown)} ({'; '.join(whys)}); "
+        f"No board that was called counts {', '.join(unknown)} ({'; '.join(whys)}); "
         "`boardprof metrics` lists what a board counts."
-    )
-
-
-def _warn(before: ProfilerAction, now: ProfilerAction) -> None:
-    warn_user(
-        f"The schedule went from {before.name} to {now.name}, so the cycle is discarded: a cycle "
-        "must end with RECORD_AND_SAVE."
     )

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import msgpack
 
@@ -30,46 +29,29 @@ from boardprof.compat.torch.host_events import (
     Open,
     begin,
     end,
+    end_range,
     innermost_record,
     now_ns,
     place_text,
     this_thread,
 )
 from boardprof.compat.torch.settings import ProfilerActivity, Settings
-from boardprof.measure.board.board import OBSERVERS, HostCall, Observation, unobserved
+from boardprof.measure.board.board import OBSERVERS, Board, HostCall, Observation, unobserved
+from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.measure.sampling.available_metrics import is_duration, lack_text
 from boardprof.measure.sampling.board_link import ClockProbe, clock_probe
+from boardprof.measure.sampling.counted_pass import Value
 from boardprof.results.report.calls import STACK
+from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import MODELLED, Profile
-
-if TYPE_CHECKING:
-    from boardprof.measure.board.board import Board
-    from boardprof.measure.probe_recorder import ProbeRecorder
-    from boardprof.measure.sampling.counted_pass import Value
-    from boardprof.results.report.measurement import Measurement
-    from boardprof.target.arguments.array_argument import ArrayArgument
-    from boardprof.target.arguments.binding import Arguments
-    from boardprof.wire.decode.clock import ClockFit
+from boardprof.target.arguments.array_argument import ArrayArgument
+from boardprof.target.arguments.binding import Arguments
+from boardprof.wire.decode.clock import ClockFit
 
 CHECKED = "instructions"
 """What is counted of a call to see whether its profile is of the same work."""
 
 _NO_STACK = "it takes another call, which board.profile and Program.profile make"
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The recorded data."""
-
-    records: tuple[HostEvent, ...]  # in the order in which they began
-    unfinished: frozenset[HostEvent]  # their own end, if any, is after the trace's end
-    begin_ns: int  # the host's clock
-    end_ns: int
-    unix_ns: int  # the time of day when it began
-    lacking: Mapping[tuple[str, str], str]  # board and metric -> why it is not counted
-    unknown: tuple[str, ...]  # requested metrics that no called board has
-    uncalled: tuple[str, ...]  # boards that the settings name, and that were not called
-    unprofiled: Mapping[str, str]  # board -> why the functions within its calls are not known
 
 
 class Recorder:
@@ -79,61 +61,63 @@ class Recorder:
         """Begin to watch; always call `finish` or `drop` later."""
         self.settings = settings
         self.keeps = False
-        self._records: list[HostEvent] = []
+        self.records: list[HostEvent] = []  # in the order in which they began
+        # those without an end when recording ended
+        self.unfinished: frozenset[HostEvent] = frozenset()
+        self.begin_ns = self.end_ns = 0  # the host's clock
+        self.unix_ns = 0  # the time of day when it began
+        # board and metric -> why it is not counted
+        self.lacking: dict[tuple[str, str], str] = {}
+        self.unprofiled: dict[str, str] = {}  # board -> why its calls cannot be recorded
+        self._profiles: dict[tuple[object, ...], Profile | None] = {}
         self._counters: dict[Board, CallCounters | None] = {}
         self._clocks: dict[Board, ClockProbe] = {}
-        self._lacking: dict[tuple[str, str], str] = {}
         self._had: set[str] = set()
-        self.profiles = CallProfiles() if settings.with_stack else None
         self._ports: dict[str, list[str]] = {}
         self._places: dict[tuple[Board, str], str] = {}
         self._making = threading.Lock()
-        self._begin_ns = self._unix_ns = 0
         OBSERVERS.append(self)
 
     def keep(self) -> None:
         """Keep what begins from now on."""
-        self._begin_ns, self._unix_ns = now_ns(), time.time_ns()
+        self.begin_ns, self.unix_ns = now_ns(), time.time_ns()
         self.keeps = True
         if ProfilerActivity.CPU in self.settings.activities:
-            RECORDINGS.append(self._records)
+            RECORDINGS.append(self.records)
 
     def drop(self) -> None:
         """Stop watching."""
+        self.keeps = False
         # Compare by identity: lists with the same content are equal.
-        RECORDINGS[:] = [each for each in RECORDINGS if each is not self._records]
+        RECORDINGS[:] = [each for each in RECORDINGS if each is not self.records]
         if self in OBSERVERS:
             OBSERVERS.remove(self)
 
-    def finish(self) -> Recorded:
-        """Stop watching; return the recorded data."""
-        end_ns = now_ns()
+    def finish(self) -> None:
+        """Stop watching; what was recorded is complete then."""
+        self.end_ns = now_ns()
         self.drop()
-        records = tuple(record for record in self._records if not record.is_refused)
-        unfinished = frozenset(r for r in records if r.end_ns is None)
+        self.records = [record for record in self.records if not record.is_refused]
+        self.unfinished = frozenset(r for r in self.records if r.end_ns is None)
         fits = {self.name_of(board): _last_fit(clock) for board, clock in self._clocks.items()}
-        for record in records:
+        for record in self.records:
             record.device_spans = _placed(record, fits.get(record.board))
-        called = set(self._ports)
-        unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
-        return Recorded(
-            records,
-            unfinished,
-            self._begin_ns,
-            end_ns,
-            self._unix_ns,
-            dict(self._lacking),
-            tuple(unknown),
-            tuple(board for board in self.settings.named_boards if board not in called),
-            dict(self.profiles.lacking) if self.profiles is not None else {},
-        )
+
+    @property
+    def unknown(self) -> list[str]:
+        """The requested metrics that no called board has."""
+        return list(dict.fromkeys(name for _, name in self.lacking if name not in self._had))
+
+    @property
+    def uncalled(self) -> list[str]:
+        """The boards that the settings name, and that were not called."""
+        return [board for board in self.settings.named_boards if board not in self._ports]
 
     # -- calls ----------------------------------------------------------------------------------
 
     def prepare(self, board: Board) -> None:
         """Choose counters and begin to follow the clock."""
-        if self._metrics_of(board):
-            self._counters_of(board)
+        self._counters_of(board)
         if self.settings.records_probes_of(board.device.name):
             probe_recorder(board, self.settings)
         if ProfilerActivity.BOARD in self.settings.activities:
@@ -142,10 +126,7 @@ class Recorder:
 
     def watch(self, call: HostCall) -> Observation | None:
         """Return an observer that records a call."""
-        counters = None
-        if self._metrics_of(call.board):
-            counters = self._counters_of(call.board)
-        return _CallObservation(self, call, counters)
+        return _CallObservation(self, call, self._counters_of(call.board))
 
     def _metrics_of(self, board: Board) -> tuple[str, ...]:
         """Return what is counted of each call: what is asked for, else what checks its profile."""
@@ -175,7 +156,7 @@ class Recorder:
                 self._had.update(found)
                 reasons = {name: lack_text(name, error) for name, error in lacking.items()}
                 for name, why in {**reasons, **dict.fromkeys(stack, _NO_STACK)}.items():
-                    self._lacking[self.name_of(board), name] = why
+                    self.lacking[self.name_of(board), name] = why
             return self._counters[board]
 
     def _follow(self, board: Board) -> None:
@@ -202,10 +183,38 @@ class Recorder:
             self._places[board, name] = text
         return self._places[board, name]
 
+    def profile_of(self, call: HostCall, board: str) -> Profile | None:
+        """Record a call that is about to be made; None if nothing can record it, or if it fails."""
+        # The call itself then says why. Calls of one function with equal arguments are recorded
+        # once.
+        if board in self.unprofiled:
+            return None
+        bound = call.bound()
+        if any(array.links for array in bound.arrays):
+            return None  # what their pointers lead to cannot be given again
+        contents = tuple(map(_content, bound.parts))
+        key = (id(call.board), call.function.info.name, bound.text, contents)
+        if key not in self._profiles:
+            self._profiles[key] = self._recorded(call, bound, board)
+        return self._profiles[key]
+
+    def _recorded(self, call: HostCall, bound: Arguments, board: str) -> Profile | None:
+        try:
+            with unobserved():
+                return call.board.hotspots(call.function.info.name, named=_values(call, bound))
+        except BuildError as error:  # also a tool that is missing
+            self.unprofiled[board] = error.message
+        except UsageError as error:
+            hint = f" Hint: {error.hint}" if error.hint else ""
+            self.unprofiled[board] = error.message + hint
+        except BoardprofError:
+            pass
+        return None
+
     def add(self, record: HostEvent) -> None:
         """Add a new record, if records are kept."""
         if self.keeps:
-            self._records.append(record)
+            self.records.append(record)
 
 
 def _placed(record: HostEvent, fit: ClockFit | None) -> tuple[DeviceSpan, ...]:
@@ -224,32 +233,33 @@ def _last_fit(clock: ClockProbe) -> ClockFit | None:
     return clock.fit()
 
 
+@dataclass(eq=False)
 class _CallObservation:
     """Observer of one call."""
 
-    def __init__(self, recorder: Recorder, call: HostCall, counters: CallCounters | None) -> None:
-        """Prepare; ``counters`` is None to count nothing."""
-        self._recorder = recorder
-        self._call = call
-        self._counters = counters
-        self._is_made = False
-        self._open: Open | None = None
-        self._label: HostEvent | None = None
-        self._label_open: Open | None = None
-        self._probes: ProbeRecorder | None = None
+    _recorder: Recorder
+    _call: HostCall
+    _counters: CallCounters | None  # None to count nothing
+    _is_made: bool = False
+    _open: Open | None = None
+    _label: Open | None = None
+    _probes: ProbeRecorder | None = None
+
+    def __post_init__(self) -> None:
+        call, board = self._call, self._recorder.name_of(self._call.board)
         kind: Kind = "call" if call.rounds is None else "measurement"
-        self._record = HostEvent(
-            call.function.info.name, kind, this_thread(), 0, board=recorder.name_of(call.board)
-        )
+        self._record = HostEvent(call.function.info.name, kind, this_thread(), 0, board=board)
 
     def begin(self) -> None:
-        """Note the time."""
         record, settings = self._record, self._recorder.settings
-        if self._recorder.profiles is not None and self._recorder.keeps:
+        if settings.with_stack and self._recorder.keeps:
             record.source = self._recorder.place_of(self._call)
-            record.profile = self._recorder.profiles.of(self._call, record.board)
-        if settings.records_probes_of(self._call.board.device.name) and self._recorder.keeps:
-            self._begin_probes()
+            record.profile = self._recorder.profile_of(self._call, record.board)
+        records_probes = settings.records_probes_of(self._call.board.device.name)
+        # A measurement would count what recording takes, so it goes without.
+        if records_probes and self._recorder.keeps and record.kind == "call":
+            self._probes = probe_recorder(self._call.board, settings)
+            self._probes.__enter__()
         if self._call.label is not None:
             self._begin_label(self._call.label)
         record.around = innermost_record()
@@ -270,15 +280,13 @@ class _CallObservation:
         return call
 
     def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
-        """Note the time, and then the facts about the call."""
         record, settings = self._record, self._recorder.settings
         ended_ns = now_ns()
         if self._open is not None:
             end(self._open)
+        if self._label is not None:
+            end_range(self._label)
         self._end_probes(error)
-        if self._label is not None and self._label_open is not None:
-            end(self._label_open)
-            self._label.end_ns = ended_ns
         if error is not None:
             record.error = type(error).__name__
             record.is_refused = isinstance(error, UsageError) and not self._is_made
@@ -291,15 +299,9 @@ class _CallObservation:
 
     def _begin_label(self, label: str) -> None:
         """Begin a range around the call, as a module has around its layers."""
-        self._label = HostEvent(label, "range", this_thread(), now_ns(), around=innermost_record())
-        self._label_open = begin(self, self._label)
-        self._recorder.add(self._label)
-
-    def _begin_probes(self) -> None:
-        """Record the probes of a call. A measurement would count them, so it goes without."""
-        if self._record.kind == "call":
-            self._probes = probe_recorder(self._call.board, self._recorder.settings)
-            self._probes.__enter__()
+        record = HostEvent(label, "range", this_thread(), now_ns(), around=innermost_record())
+        self._label = begin(self, record)
+        self._recorder.add(record)
 
     def _end_probes(self, error: BaseException | None) -> None:
         recorder, self._probes = self._probes, None
@@ -316,9 +318,8 @@ class _CallObservation:
         record.probes = probes
         if probes.events and record.metrics:
             record.is_raw = True
-            record.device_spans = tuple(
-                replace(span, duration_us=None) for span in record.device_spans
-            )
+            spans = record.device_spans
+            record.device_spans = tuple(replace(span, duration_us=None) for span in spans)
 
     def _untimed(self) -> str:
         record, settings = self._record, self._recorder.settings
@@ -330,9 +331,8 @@ class _CallObservation:
             return "its clock is simulated and does not measure time"
         if record.is_raw:
             return "its clock was read around more than the function"
-        if record.device_spans or any(
-            map(is_duration, settings.metrics_of(self._call.board.device.name))
-        ):
+        counted = settings.metrics_of(self._call.board.device.name)
+        if record.device_spans or any(map(is_duration, counted)):
             return ""
         return 'its clock was not read; metrics="duration" reads it'
 
@@ -361,43 +361,7 @@ class _CallObservation:
         record.inputs = tuple(_input(part) for _, part in parameters)
 
 
-# -- profiles of calls -------------------------------------------------------------------------
-
-
-class CallProfiles:
-    """Profiles of calls. Calls of one function with equal arguments are recorded once."""
-
-    def __init__(self) -> None:
-        """Record nothing yet."""
-        self._known: dict[tuple[object, ...], Profile | None] = {}
-        self.lacking: dict[str, str] = {}
-        """Name of a board -> why its calls cannot be recorded."""
-
-    def of(self, call: HostCall, board: str) -> Profile | None:
-        """Record a call that is about to be made; None if nothing can record it, or if it fails."""
-        # The call itself then says why.
-        if board in self.lacking:
-            return None
-        bound = call.bound()
-        if any(array.links for array in bound.arrays):
-            return None  # what their pointers lead to cannot be given again
-        contents = tuple(map(_content, bound.parts))
-        key = (id(call.board), call.function.info.name, bound.text, contents)
-        if key not in self._known:
-            self._known[key] = self._record(call, bound, board)
-        return self._known[key]
-
-    def _record(self, call: HostCall, bound: Arguments, board: str) -> Profile | None:
-        try:
-            with unobserved():
-                return call.board.hotspots(call.function.info.name, named=_values(call, bound))
-        except BuildError as error:  # also a tool that is missing
-            self.lacking[board] = error.message
-        except UsageError as error:
-            self.lacking[board] = f"{error.message}{f' Hint: {error.hint}' if error.hint else ''}"
-        except BoardprofError:
-            pass
-        return None
+# -- arguments ----------------------------------------------------------------------------------
 
 
 def _input(part: bytes | ArrayArgument) -> tuple[str, tuple[int, ...]]:

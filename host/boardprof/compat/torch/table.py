@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Averages of events, and their text table with torch's columns."""
+"""Lists of events and of their averages, and their text table with torch's columns."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Self, SupportsIndex, TypeVar, overload
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.metrics import metric_called
+from boardprof.base.metrics import Count, metric_called
 from boardprof.base.printable import bounded, display_width
 from boardprof.compat.torch.events import (
     CALLS,
@@ -22,6 +23,8 @@ from boardprof.compat.torch.events import (
     sum_if_known,
     time_text,
 )
+from boardprof.compat.torch.host_events import place_text
+from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Profile
 from boardprof.show.cells import plural
 from boardprof.show.layout import Column, Table, plain
 
@@ -45,7 +48,7 @@ _SORTED_BY = (
 _FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 _DOTS = "..."
 
-_E = TypeVar("_E")
+_E = TypeVar("_E", FunctionEvent, FunctionEventAvg)
 _Column = tuple[str, Callable[[FunctionEventAvg], str]]
 
 
@@ -54,7 +57,7 @@ class Entries(Sequence[_E]):
 
     def __init__(self, entries: Iterable[_E]) -> None:
         """Hold entries."""
-        self._entries = list(entries)
+        self._entries: list[_E] = list(entries)
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> _E: ...
@@ -80,14 +83,14 @@ class Entries(Sequence[_E]):
     def table(self) -> str:
         """Return the entries as text."""
 
-
-class EventAverages(Entries[FunctionEventAvg]):
-    """The result of `profile.key_averages`: one entry per key, in the order of first events."""
-
     @property
     def self_cpu_time_total(self) -> float:
         """Total time of all events on the host, us; nested time counts once for each task."""
         return sum(each.self_cpu_time_total for each in self._entries)
+
+
+class EventAverages(Entries[FunctionEventAvg]):
+    """The result of `profile.key_averages`: one entry per key, in the order of first events."""
 
     def total_average(self) -> FunctionEventAvg:
         """Return the average of all their events, as ``Total``.
@@ -151,6 +154,104 @@ class EventAverages(Entries[FunctionEventAvg]):
         return "\n".join([*lines, *_footer(self._entries, time_unit)]) + "\n"
 
 
+class EventList(Entries[FunctionEvent]):
+    """The result of `profile.events`, in the order in which events began."""
+
+    def __init__(self, events: Iterable[FunctionEvent], *, has_shapes: bool = True) -> None:
+        """Hold events; ``has_shapes``: the shapes of their arguments were recorded."""
+        super().__init__(events)
+        self._has_shapes = has_shapes
+
+    def total_average(self) -> FunctionEventAvg:
+        """Return the average of all of them; see `EventAverages.total_average`."""
+        return total(self._entries)
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
+    ) -> EventAverages:
+        """Return averages; see `profile.key_averages`."""
+        if group_by_input_shape and not self._has_shapes:
+            raise UsageError(
+                "group_by_input_shape: no shapes were recorded.", hint="profile(record_shapes=True)"
+            )
+        return average(self._entries, group_by_input_shape, group_by_stack_n)
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100) -> str:
+        """Return a table with a row for each event; see `EventAverages.table`."""
+        rows = [FunctionEventAvg([e], e.input_shapes) for e in self._entries]
+        return EventAverages(rows).table(sort_by=sort_by, row_limit=row_limit)
+
+
+def _with_functions(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
+    for event in events:
+        yield event
+        if event.profile is not None and not event.profile_differs:
+            yield from _functions_within(event, event.profile)
+
+
+def _functions_within(event: FunctionEvent, profile: Profile) -> Iterator[FunctionEvent]:
+    """Yield an event for each call path within a call on a board, callers first."""
+    # Its ``count`` is how often it was called, its ``metrics`` are of these calls with all that
+    # they call. It has no place in time.
+    costs = _with_callees(profile)
+    events = {CALL: event}
+    for index, node in enumerate(profile.tree):
+        if node.parent not in events or index in (INTERRUPTS, OTHER):
+            continue
+        symbol = profile.symbols[node.symbol]
+        events[index] = FunctionEvent(
+            symbol.name,
+            "function",
+            event.thread,
+            event.start_ns,
+            event.start_ns,
+            id=event.id,
+            base_ns=event.base_ns,
+            board=event.board,
+            metrics={
+                name: Count(cost * event.count)
+                for name, cost in zip(profile.columns, costs[index], strict=True)
+            },
+            count=max(1, node.calls * event.count),
+            source=place_text(symbol.file, symbol.line),
+            cpu_parent=events[node.parent],
+        )
+        yield events[index]
+
+
+def _with_callees(profile: Profile) -> list[list[int]]:
+    """Return the cost of each path with all below it."""
+    costs = [[0] * len(profile.columns) for _ in profile.tree]
+    for index, _, cost in profile.counts:
+        costs[index] = [a + b for a, b in zip(costs[index], cost, strict=True)]
+    for index in reversed(range(len(profile.tree))):  # callers come first
+        parent = profile.tree[index].parent
+        if parent >= 0:
+            costs[parent] = [a + b for a, b in zip(costs[parent], costs[index], strict=True)]
+    return costs
+
+
+def average(
+    events: Iterable[FunctionEvent], by_input_shape: bool = False, by_stack_n: int = 0
+) -> EventAverages:
+    """Aggregate events of equal key, shapes and innermost ``by_stack_n`` ranges, as asked for."""
+    if not isinstance(by_stack_n, int) or by_stack_n < 0:
+        raise UsageError(f"group_by_stack_n={by_stack_n!r} is out of range: 0 or more.")
+    groups: dict[tuple[object, ...], list[FunctionEvent]] = {}
+    for event in _with_functions(events):
+        shapes = event.input_shapes if by_input_shape else None
+        stack = event.stack[:by_stack_n] if by_stack_n else ()
+        groups.setdefault((event.key, event.kind, event.board, shapes, stack), []).append(event)
+    return EventAverages(
+        FunctionEventAvg(
+            group,
+            group[0].input_shapes if by_input_shape else None,
+            group[0].stack[:by_stack_n] if by_stack_n else (),
+        )
+        for group in groups.values()
+    )
+
+
 def total(events: Sequence[FunctionEvent]) -> FunctionEventAvg:
     """Return the average of events, as ``Total``."""
     if not events:
@@ -173,19 +274,16 @@ def _sorted(rows: Sequence[FunctionEventAvg], sort_by: str | None) -> list[Funct
     if sort_by is None:
         return list(rows)
     names = _metric_names(rows)
-    value: Callable[[FunctionEventAvg], float | None]
     key = of_device(sort_by)
-    is_ours = key in _SORTED_BY and sort_by not in names
-    metric = None if is_ours else metric_called(f"{sort_by}", names)
-    if metric is not None:
-        value = lambda row: row.metric(metric)  # noqa: E731
-    elif is_ours:
-        value = lambda row: getattr(row, key)  # noqa: E731
+    if key in _SORTED_BY and sort_by not in names:
+        values = [(getattr(row, key), row) for row in rows]
+    elif (metric := metric_called(f"{sort_by}", names)) is not None:
+        values = [(row.metric(metric), row) for row in rows]
     else:
         raise UnknownNameError("column to sort by", f"{sort_by}", (*_SORTED_BY, *names))
-    known = [(each, row) for row in rows if (each := value(row)) is not None]
+    known = [pair for pair in values if pair[0] is not None]
     known.sort(key=lambda pair: -pair[0])
-    return [row for _, row in known] + [row for row in rows if value(row) is None]
+    return [row for _, row in known] + [row for value, row in values if value is None]
 
 
 def of_device(name: str) -> str:
@@ -330,10 +428,9 @@ def _footer(rows: Sequence[FunctionEventAvg], unit: str | None) -> list[str]:
 
 def _untimed(rows: Sequence[FunctionEventAvg]) -> list[str]:
     """List the calls without a known time on a board, with the reasons."""
-    calls: dict[tuple[str, str], int] = {}
+    calls: Counter[tuple[str, str]] = Counter()
     for event in (event for row in rows for event in row.events if event.untimed):
-        place = event.board, event.untimed
-        calls[place] = calls.get(place, 0) + event.count
+        calls[event.board, event.untimed] += event.count
     return [
         f"No BOARD time for {plural(count, 'call')} on {bounded(board)}: {why}."
         for (board, why), count in calls.items()

@@ -15,13 +15,7 @@ import numpy.typing as npt
 
 import tvm
 from boardprof.base.errors import UsageError
-from boardprof.compat.tvm.c_source import (
-    OPERAND,
-    CFunctionText,
-    c_file,
-    c_names,
-    plain_functions,
-)
+from boardprof.compat.tvm.c_source import OPERAND, CFunctionText, c_file, c_names, plain_functions
 from tvm import tirx
 from tvm.ir.instrument import pass_instrument
 
@@ -106,8 +100,7 @@ def c_functions(mod: tvm.IRModule) -> list[CFunctionText]:
             check_type(f"{each.name} of {name}", getattr(type_, "dtype", ""))
         if OPERAND.search(function.script()):
             raise UsageError(
-                f"{name} has a variable v_, as TVM calls its own variables in C.",
-                hint="rename it",
+                f"{name} has a variable v_, as TVM calls its own variables in C.", hint="rename it"
             )
     distinct = [name for name, function in functions.items() if _NO_ALIAS in function.attrs]
     found = plain_functions(tvms_c(mod), distinct)

@@ -14,10 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from boardprof.base.errors import LinkError, UnknownNameError, UsageError
 from boardprof.base.metrics import metric_called
@@ -88,15 +87,12 @@ def choose(
         collectors = [collectors]
     if not isinstance(collectors, Iterable):
         raise _no_collector(collectors)
-    of_host: list[MetricCollector] = []
-    of_board: list[str | PAPIMetricCollector] = []
-    for each in collectors:
-        if isinstance(each, str | PAPIMetricCollector):
-            of_board.append(each)
-        elif isinstance(each, MetricCollector):
-            of_host.append(each)
-        else:
+    given = list(collectors)
+    for each in given:
+        if not isinstance(each, str | MetricCollector):
             raise _no_collector(each)
+    of_board = [each for each in given if isinstance(each, str | PAPIMetricCollector)]
+    of_host = [e for e in given if not isinstance(e, str | PAPIMetricCollector)]
     collecting = Collecting(of_host)
     counters = _counters(boards, of_board)
     return {board: _with_time(board, counters[board]) for board in boards}, collecting
@@ -149,13 +145,11 @@ def check_device(board: Board, dev: object) -> None:
 
 
 def _no_collector(value: object) -> UsageError:
+    hint = "derive its class from boardprof.MetricCollector"
     if isinstance(value, type):
         hint = f"pass an object of it: {value.__name__}()"
-    else:
-        hint = "derive its class from boardprof.MetricCollector"
     return UsageError(
-        f"{value!r:.60} is not a collector: it is neither a name nor a MetricCollector.",
-        hint=hint,
+        f"{value!r:.60} is not a collector: it is neither a name nor a MetricCollector.", hint=hint
     )
 
 
@@ -371,7 +365,7 @@ class _Placed:
     """The arrays, blocks and NULL of a board's calls, each once, and their spans when placed."""
 
     arguments: dict[object, ArrayArgument] = field(default_factory=dict)
-    placement: Placement | None = None
+    placement: Placement = field(init=False)
     spans: dict[object, bytes] = field(default_factory=dict)
 
 
@@ -422,7 +416,6 @@ class ProgramArrays:
         """Reset written arrays to the caller's values, and those in `Out` to zeros."""
         if not self._is_fresh:
             for placed in self._boards.values():
-                assert placed.placement is not None
                 placed.placement.send_again()
                 placed.placement.renew_outputs()
             self._pack()
@@ -438,13 +431,11 @@ class ProgramArrays:
     def fetch(self) -> None:
         """Read written arrays back into the caller's arrays."""
         for placed in self._boards.values():
-            assert placed.placement is not None
             placed.placement.fetch()
 
     def _pack(self) -> None:
         """Split the spans of each placement: each is a bin 8 of msgpack."""
         for placed in self._boards.values():
-            assert placed.placement is not None
             content = placed.placement.content
             at = 0
             for key in placed.arguments:
@@ -457,7 +448,7 @@ def _key(argument: ArrayArgument) -> object:
     """Return a key that is equal for arguments with the same memory, whatever their shapes."""
     array = argument.array
     if array is None:
-        return None if argument.block is None else argument.block
+        return argument.block
     if array.nbytes == 0:
         return id(array)
     address = array.__array_interface__["data"][0]
@@ -477,8 +468,12 @@ def _joined(first: ArrayArgument, later: ArrayArgument) -> ArrayArgument:
 
 def _check_overlaps(arguments: Iterable[ArrayArgument]) -> None:
     """Refuse arrays that share a part of their memory, if one of the two is written."""
-    arrays = [each for each in arguments if each.array is not None and each.array.nbytes]
-    bounds = sorted(((*_bounds(each), each) for each in arrays), key=lambda place: place[:2])
+    bounds = [
+        (*np.lib.array_utils.byte_bounds(each.array), each)
+        for each in arguments
+        if each.array is not None and each.array.nbytes
+    ]
+    bounds.sort(key=lambda place: place[:2])
     for index, (_, end, one) in enumerate(bounds):
         for begin, _, other in bounds[index + 1 :]:
             if begin >= end:
@@ -497,10 +492,3 @@ def _check_crossing(boards: Sequence[Mapping[object, ArrayArgument]]) -> None:
                     f"{names} are the same array on different boards, and one of them writes it.",
                     hint="profile each board's part as a program of its own",
                 )
-
-
-def _bounds(argument: ArrayArgument) -> tuple[int, int]:
-    assert argument.array is not None
-    array: npt.NDArray[Any] = argument.array
-    low, high = np.lib.array_utils.byte_bounds(array)
-    return low, high

@@ -22,7 +22,13 @@ from boardprof.compat.tvm_profiler.board_calls import (
     planned_passes,
 )
 from boardprof.compat.tvm_profiler.host_collectors import Collecting, Gathered, columns_for
-from boardprof.compat.tvm_profiler.timing import Stopwatch, check_ms, check_time, time_long_enough
+from boardprof.compat.tvm_profiler.timing import (
+    LIMIT_ZERO,
+    Stopwatch,
+    check_ms,
+    check_time,
+    time_long_enough,
+)
 from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
 from boardprof.measure.sampling.measure_function import Rounds
@@ -31,9 +37,6 @@ from boardprof.results.report.calls import DURATION, Row
 from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.results.report.report import Report
 from boardprof_protocol.codes import MeasureFlag
-
-_LIMIT_ZERO = 100
-"""Number of attempts without any time before ``number`` is accepted, as in TVM."""
 
 _OF_ROWS = ("Name", "Device", "Percent", "Argument Shapes", "Flags")
 """Columns of a Report that identify a row and are not metrics."""
@@ -115,8 +118,8 @@ class ProfiledFunction:
                 watch.timed,
                 self._rounds.number,
                 self._min_repeat_ms,
-                _LIMIT_ZERO,
-                may_grow=watch.is_certain,
+                LIMIT_ZERO,
+                may_grow=lambda: not watch.is_ambiguous,
             )
         return number
 

@@ -353,10 +353,11 @@ class PAPIMetricCollector(MetricCollector):
     def _events(self, boards: Sequence[Board]) -> dict[Board, list[str]]:
         if self._names is None:
             boards = [board for board in boards if _papi_on(board)] or boards
-        check_boards([device for device in self._names or () if isinstance(device, str)])
-        unused = [d for d in self._names or () if not any(_is_for(d, board) for board in boards)]
+        check_boards([named for named in self._names or () if isinstance(named, str)])
+        profiled = [each for board in boards for each in (board, board.device.name)]
+        unused = [named for named in self._names or () if named not in profiled]
         if unused:
-            names = ", ".join(_name_of(device) for device in unused)
+            names = ", ".join(n.device.name if isinstance(n, Board) else n for n in unused)
             warn_user(f"PAPI's events are named for {names}, which is not profiled.")
         found = {board: self.metric_names(board) for board in boards}
         for board in (each for each, names in found.items() if names):
@@ -370,8 +371,8 @@ class PAPIMetricCollector(MetricCollector):
         if self._names is None:
             return None
         # A board can be there twice: itself, and by its name.
-        named = [names for device, names in self._names.items() if _is_for(device, board)]
-        return list(dict.fromkeys(itertools.chain.from_iterable(named)))
+        own = [self._names.get(key, []) for key in (board, board.device.name)]
+        return list(dict.fromkeys(itertools.chain.from_iterable(own)))
 
     def _check(self, board: Board, collector: Programmable, names: list[str]) -> None:
         if len(names) > collector.slots:
@@ -387,13 +388,14 @@ class PAPIMetricCollector(MetricCollector):
             )
 
 
-def _checked(names: Mapping[object, Sequence[str]]) -> dict[object, list[str]]:
-    """Return the events by device; refuse what is neither a board nor the name of one."""
+def _checked(names: Mapping[object, Sequence[str]]) -> dict[Board | str, list[str]]:
+    """Return the events by board; refuse what is neither a board nor the name of one."""
     if not isinstance(names, Mapping):
         raise UsageError(
             f"metric_names={names!r:.60} is not a dict of events by board.",
             hint='PAPIMetricCollector({board: ["PAPI_TOT_INS"]})',
         )
+    checked: dict[Board | str, list[str]] = {}
     for device, events in names.items():
         if not isinstance(device, Board | DeviceWrapper | str):
             raise UsageError(
@@ -405,18 +407,9 @@ def _checked(names: Mapping[object, Sequence[str]]) -> dict[object, list[str]]:
             raise UsageError(
                 f"metric_names: {events!r:.60} is not a list of events.", hint=f'["{events}"]'
             )
-    return {device: list(events) for device, events in names.items()}
-
-
-def _is_for(device: object, board: Board) -> bool:
-    """Tell whether events that are named for a device are for a board."""
-    device = device.device if isinstance(device, DeviceWrapper) else device
-    return device is board or device == board.device.name
-
-
-def _name_of(device: object) -> str:
-    device = device.device if isinstance(device, DeviceWrapper) else device
-    return device.device.name if isinstance(device, Board) else f"{device}"
+        own = device.device if isinstance(device, DeviceWrapper) else device
+        checked.setdefault(own, []).extend(events)
+    return checked
 
 
 def _papi_on(board: Board) -> Programmable | None:

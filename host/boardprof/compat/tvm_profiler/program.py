@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections import defaultdict
@@ -43,7 +44,7 @@ from boardprof.measure.sampling.measure_function import PassQueue, Progress, Rou
 from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import DURATION, Row
-from boardprof.results.report.measurement import Measurement, PassResult
+from boardprof.results.report.measurement import Measurement, PassResult, busy_parts
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import tvm_totals
 
@@ -241,13 +242,7 @@ class Program:
         collecting.init(boards)
         with ProgramArrays(self._calls) as arrays:
             runs = _Runs(
-                self._calls,
-                arrays,
-                rounds,
-                passes,
-                collecting,
-                on_progress,
-                mask_interrupts,
+                self._calls, arrays, rounds, passes, collecting, on_progress, mask_interrupts
             )
             executed = list(runs.executed())
             arrays.fetch()
@@ -430,7 +425,10 @@ class _Runs:
                 )
             if taken is not None:
                 samples[index] = taken
-            self._show_progress()
+            self._done += 1
+            if self._on_progress is not None:
+                in_all = (self._rounds.warmup + self._rounds.repeat) * len(self._calls)
+                self._on_progress(self._done, in_all)
         return samples
 
     def _take(
@@ -459,12 +457,6 @@ class _Runs:
             counter = counted[call.board]
             calibration = counter.calibration_samples(self._arrays.call(call))
             yield index, counter.result([sample], calibration)
-
-    def _show_progress(self) -> None:
-        self._done += 1
-        if self._on_progress is not None:
-            in_all = (self._rounds.warmup + self._rounds.repeat) * len(self._calls)
-            self._on_progress(self._done, in_all)
 
 
 @contextmanager
@@ -514,16 +506,10 @@ def _report(executed: Sequence[_Executed], warmup: int, elapsed_s: Sequence[floa
 
 def _groups(rows: Sequence[Row], measurements: Sequence[Measurement]) -> Iterator[list[Row]]:
     """Assign rows to each measurement: the CPU's, and those of the board's other parts."""
-    at = 0
+    left = iter(rows)
     for measurement in measurements:
-        parts = {f"{measurement.device.name} {part}" for part in measurement.parts.values()}
-        end = at + 1
-        parts.discard(f"{rows[at]['Device']}")
-        while end < len(rows) and rows[end]["Device"] in parts:
-            parts.discard(f"{rows[end]['Device']}")
-            end += 1
-        yield list(rows[at:end])
-        at = end
+        has_cpu = any(name not in measurement.parts for name in measurement.counters)
+        yield list(itertools.islice(left, has_cpu + len(busy_parts(measurement))))
 
 
 def _share_of_the_longest(rows: Sequence[Row], totals: Mapping[str, Row]) -> None:

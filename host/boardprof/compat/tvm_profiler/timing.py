@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from boardprof.base.errors import UsageError
@@ -32,13 +33,24 @@ if TYPE_CHECKING:
     from boardprof.jobs.tune.candidate import MeasureResult
 
 _LONGEST_MS = 1e9
-_LIMIT_ZERO, _REPEATS_TO_COOLDOWN = 100, 1
+_REPEATS_TO_COOLDOWN = 1
+
+LIMIT_ZERO = 100
+"""Number of attempts without any time before ``number`` is accepted, as in TVM."""
 
 _GROWTH = 1.618
 """Least factor between the numbers of calls of two attempts."""
 
 MOST_CALLS = (1 << 32) - 1
 """Maximum number of calls in one window: the limit of the wire format."""
+
+
+def _of_results(function: Callable[[Sequence[float]], float], doc: str) -> cached_property[float]:
+    def statistic(measured: BenchmarkResult) -> float:
+        return function(measured.results)
+
+    statistic.__doc__ = doc
+    return cached_property(statistic)
 
 
 @dataclass(frozen=True)
@@ -59,30 +71,14 @@ class BenchmarkResult:
         if not self.results:
             raise UsageError("A BenchmarkResult needs at least one result.")
 
-    @property
-    def mean(self) -> float:
-        """The mean, in seconds."""
-        return statistics.fmean(self.results)
-
-    @property
-    def median(self) -> float:
-        """The median, in seconds."""
-        return statistics.median(self.results)
-
-    @property
-    def min(self) -> float:
-        """The minimum, in seconds."""
-        return min(self.results)
-
-    @property
-    def max(self) -> float:
-        """The maximum, in seconds."""
-        return max(self.results)
-
-    @property
-    def std(self) -> float:
-        """Population standard deviation of the results (divided by n), in seconds."""
-        return statistics.pstdev(self.results)
+    mean = _of_results(statistics.fmean, "The mean, in seconds.")
+    median = _of_results(statistics.median, "The median, in seconds.")
+    min = _of_results(min, "The minimum, in seconds.")
+    max = _of_results(max, "The maximum, in seconds.")
+    std = _of_results(
+        statistics.pstdev,
+        "Population standard deviation of the results (divided by n), in seconds.",
+    )
 
     def __str__(self) -> str:
         """Return the five statistics in milliseconds."""
@@ -140,7 +136,7 @@ class TimeEvaluator:
                     number,
                     self._min_repeat_ms,
                     self._limit_zero,
-                    may_grow=watch.is_certain,
+                    may_grow=lambda: not watch.is_ambiguous,
                 )
                 results.append(seconds / number)
                 if self._cooldown_ms > 0 and index % self._repeats_to_cooldown == 0:
@@ -207,7 +203,7 @@ def time_evaluator(
     number: int = 10,
     repeat: int = 1,
     min_repeat_ms: float = 0,
-    limit_zero_time_iterations: int = _LIMIT_ZERO,
+    limit_zero_time_iterations: int = LIMIT_ZERO,
     cooldown_interval_ms: float = 0,
     repeats_to_cooldown: int = _REPEATS_TO_COOLDOWN,
     cache_flush_bytes: int = 0,
@@ -267,7 +263,7 @@ def time_evaluator(
         check_range(name, value, 1, MOST_CALLS)
     check_ms("min_repeat_ms", min_repeat_ms)
     check_ms("cooldown_interval_ms", cooldown_interval_ms)
-    if limit_zero_time_iterations != _LIMIT_ZERO and not min_repeat_ms:
+    if limit_zero_time_iterations != LIMIT_ZERO and not min_repeat_ms:
         raise _without("limit_zero_time_iterations", "min_repeat_ms")
     if repeats_to_cooldown != _REPEATS_TO_COOLDOWN and not cooldown_interval_ms:
         raise _without("repeats_to_cooldown", "cooldown_interval_ms")
@@ -363,7 +359,7 @@ class Stopwatch:
         assert counted is not None, "one counter is one pass"
         self._counted = counted
         self._tried: set[int] = set()
-        self.is_ambiguous = False
+        self.is_ambiguous = False  # an attempt may have been longer than the clock shows
 
     def warm_up(self) -> None:
         """Call the function once, untimed."""
@@ -389,10 +385,6 @@ class Stopwatch:
         per_second = 1e9 if reading.unit == "ns" else reading.hz
         return Timed(measurement.net(sample, clock) / per_second, reading.value / per_second)
 
-    def is_certain(self) -> bool:
-        """Whether no attempt can have been longer than the clock shows."""
-        return not self.is_ambiguous
-
     @property
     def _packed(self) -> PackedCall:
         return self._placement.call(self._call.function.info)
@@ -405,14 +397,11 @@ def check_time(board: Board) -> str:
         return timer
     counters = [c.name for each in board.offer.fixed for c in each.counters]
     there = [name for name in counters if name not in board.device.unsupported]
-    is_simulated = board.device.clock_kind == "simulated"
+    why = "it has no clock"
+    if board.device.clock_kind == "simulated":
+        why = "its clock is simulated and does not measure seconds"
     raise UsageError(
-        f"{board.device.name} cannot be timed: "
-        + (
-            "its clock is simulated and does not measure seconds."
-            if is_simulated
-            else "it has no clock."
-        ),
+        f"{board.device.name} cannot be timed: {why}.",
         hint=f"use profile_function, which can count: {', '.join(there)}",
     )
 

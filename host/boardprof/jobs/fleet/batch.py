@@ -115,25 +115,23 @@ class _Entry:
     errors: tuple[JobError, ...] = ()  # of all attempts, the last one first
 
 
+@dataclass(eq=False)
 class Batch:
     """The jobs of a batch and the boards that they run on."""
 
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        provider: Provider,
-        rules: Rules,
-        perform: Perform,
-        folder: ResultsFolder | None,
-        faults: Mapping[str, BoardprofError],
-    ) -> None:
-        """Begin; ``faults`` has why boards that jobs name are not there."""
-        self.on_progress: Callable[[Progress], None] | None = None
-        self.on_sources: Callable[[Sequence[Path]], None] | None = None
-        self._faults, self._folder = faults, folder
-        self._provider, self._perform = provider, perform
-        self._entries = [_Entry(job) for job in jobs]
-        self._policy = Policy(rules)
+    jobs: Sequence[Job]
+    provider: Provider
+    rules: Rules
+    perform: Perform
+    folder: ResultsFolder | None
+    faults: Mapping[str, BoardprofError]  # why boards that jobs name are not there
+    on_progress: Callable[[Progress], None] | None
+    on_sources: Callable[[Sequence[Path]], None] | None
+
+    def __post_init__(self) -> None:
+        """Begin."""
+        self._entries = [_Entry(job) for job in self.jobs]
+        self._policy = Policy(self.rules)
         self._events: queue.SimpleQueue[Event | Future[Image]] = queue.SimpleQueue()
         self._boards: dict[str, FleetBoard] = {}
         self._calls: dict[int, _Call] = {}
@@ -150,7 +148,7 @@ class Batch:
 
     def run(self) -> Iterator[Result]:
         """Run the jobs, and yield each result as soon as it is there."""
-        for board in self._provider.open(self._events.put):
+        for board in self.provider.open(self._events.put):
             self._join(board)
         results = deque(self._submitted())
         left = len(self._entries)
@@ -169,7 +167,7 @@ class Batch:
     def close(self) -> None:
         """End what runs."""
         self._builders.shutdown(wait=False, cancel_futures=True)
-        self._provider.close()
+        self.provider.close()
 
     # -- jobs --------------------------------------------------------------------------------
 
@@ -179,13 +177,13 @@ class Batch:
         for number, entry in enumerate(self._entries):
             job = entry.job
             if lack := self._policy.lack(job.board):
-                fault = self._faults.get(job.board)
+                fault = self.faults.get(job.board)
                 yield self._failed(entry, fault or BoardError(lack, hint="boardprof fleet status"))
                 continue
             kind = next(b.kind for b in self._boards.values() if job.board in (b.kind, b.serial))
             alike.setdefault((kind, job.file, job.flags), []).append(number)
         for (kind, *_), numbers in alike.items():
-            if self._perform is perform:
+            if self.perform is perform:
                 jobs = [self._entries[number].job for number in numbers]
                 future = self._builders.submit(built, jobs, kind)
                 self._builds[future] = numbers
@@ -216,7 +214,7 @@ class Batch:
         except BoardprofError as error:
             yield self._failed(entry, error)
             return
-        known = None if self._folder is None else self._folder.known(entry.key, job)
+        known = None if self.folder is None else self.folder.known(entry.key, job)
         if known is not None:
             lost = _lost_report(known)
             if lost is not None and job.limits.once:  # it has run, and must not run again
@@ -238,7 +236,7 @@ class Batch:
                     self._start(number, board)
                 case Check(board):
                     call, there = self._called(_Call(board, None, time.time())), self._boards[board]
-                    self._provider.start(call, there, check, decision, timeout_s=_CHECK_S)
+                    self.provider.start(call, there, check, decision, timeout_s=_CHECK_S)
                 case GiveUp(number, is_unknown, why):
                     entry = self._entries[number]
                     self._waiting[entry.job.board] -= 1
@@ -248,8 +246,8 @@ class Batch:
         entry = self._entries[number]
         job, image = entry.job, entry.image
         call = _Call(board, number, time.time())
-        if job.limits.once and self._folder is not None:
-            self._folder.add(Result(job, STARTED, entry.key, board, began_s=call.began_s))
+        if job.limits.once and self.folder is not None:
+            self.folder.add(Result(job, STARTED, entry.key, board, began_s=call.began_s))
         if image is not None:
             host = self._boards[board].host
             call.image = image.digest
@@ -257,7 +255,7 @@ class Batch:
                 image = replace(image, content=image.firmware.image.read_bytes())
         work = Work(job, data_of(job.arguments), image) if image is not None else job
         there, limit_s = self._boards[board], job.limits.job_s
-        self._provider.start(self._called(call), there, self._perform, work, timeout_s=limit_s)
+        self.provider.start(self._called(call), there, self.perform, work, timeout_s=limit_s)
 
     def _called(self, call: _Call) -> int:
         number = next(self._call_numbers)
@@ -383,7 +381,7 @@ class Batch:
             facts.setdefault("errors", entry.errors)
         facts |= {"began_s": entry.began_s, "ended_s": entry.ended_s or time.time()}
         result = Result(entry.job, state, entry.key, entry.board, **facts)
-        return result if self._folder is None else self._folder.add(result)
+        return result if self.folder is None else self.folder.add(result)
 
     def _failed(self, entry: _Entry, error: BoardprofError) -> Result:
         return self._over(entry, FAILED, errors=(JobError.of(error),), is_final=False)

@@ -23,7 +23,7 @@ from typing import Any
 
 from boardprof.base.errors import BoardError, BusyError, MissingToolError, UsageError
 from boardprof.base.files import check_owner, make_private, write_bytes
-from boardprof.base.processes import held_leases, leased
+from boardprof.base.processes import leased
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.cache import cache_root
 
@@ -197,11 +197,6 @@ def lease(board: FleetBoard, timeout_s: float = LEASE_S) -> Iterator[str | None]
             yield port
 
 
-def local_leases() -> dict[str, str]:
-    """Return what is leased on this machine, and the process that has it."""
-    return held_leases(lease_folder())
-
-
 @contextlib.contextmanager
 def _one_of(names: list[str], timeout_s: float) -> Iterator[None]:
     deadline = time.monotonic() + timeout_s
@@ -295,7 +290,6 @@ class _Client:
             time.sleep(_POLL_S)
 
     def port(self) -> str:
-        """Return the URL of the place's serial port."""
         told = self._run("show").stdout
         parts = re.findall(r"'(host|port|protocol)': ('[^']*'|\d+)", told)
         found = {name: value.strip("'") for name, value in parts}

@@ -19,10 +19,11 @@ from typing import Any
 from uuid import uuid4
 
 from boardprof.base.errors import BoardError
+from boardprof.base.processes import held_leases
 from boardprof.jobs.fleet.boards import (
     FleetBoard,
     Quarantine,
-    local_leases,
+    lease_folder,
     next_check,
     quarantines,
 )
@@ -217,7 +218,8 @@ def _boards_of(workers: Workers) -> set[FleetBoard]:
 
 def local_status() -> dict[str, Any]:
     """Return what is leased on this machine, and its boards in quarantine, as plain data."""
-    leases = [{"what": what, "holder": holder} for what, holder in local_leases().items()]
+    held = held_leases(lease_folder())
+    leases = [{"what": what, "holder": holder} for what, holder in held.items()]
     kept = [{"board": place, **asdict(found)} for place, found in quarantines().items()]
     return {"schema_version": 1, "host": platform.node(), "leases": leases, "quarantines": kept}
 

@@ -21,7 +21,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +43,16 @@ _PAGES = "127.0.0.1:0"
 """Where dask's pages about itself would be, if a version of dask calls their server otherwise."""
 
 
+@dataclass
 class _Place:
     """A board of this worker."""
 
-    def __init__(self, board: FleetBoard) -> None:
-        self.board = board
-        self.process = JobProcess()
-        self.works_on: str | None = None
-        self.since_s = 0.0
-        self.ended = 0
-        self.last_error = ""
+    board: FleetBoard
+    process: JobProcess = field(default_factory=JobProcess)
+    works_on: str | None = None
+    since_s: float = 0.0
+    ended: int = 0
+    last_error: str = ""
 
     def facts(self) -> dict[str, Any]:
         board = self.board
@@ -85,10 +85,8 @@ def call_on_board(
 ) -> Ended:
     """Call a function in a board's process; dask runs this as a task that holds the board."""
     place = _places[serial]
-    place.works_on, place.since_s = (
-        str(arguments[0]) if arguments else function.__name__,
-        time.time(),
-    )
+    place.works_on = str(arguments[0]) if arguments else function.__name__
+    place.since_s = time.time()
     try:
         ended = called(call, place.process, place.board, function, arguments, timeout_s)
     finally:

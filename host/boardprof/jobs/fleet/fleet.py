@@ -90,8 +90,8 @@ class Fleet:
         with ResultsFolder(results) if results is not None else nullcontext() as folder:
             faults: dict[str, BoardprofError] = {}
             provider = self._provider(wanted, faults)
-            batch = Batch(wanted, provider, self._rules, self._perform, folder, faults)
-            batch.on_progress, batch.on_sources = on_progress, on_sources
+            told = on_progress, on_sources
+            batch = Batch(wanted, provider, self._rules, self._perform, folder, faults, *told)
             try:
                 yield from batch.run()
             finally:
@@ -182,10 +182,7 @@ class FleetRunner:
         self._fleet = Fleet(scheduler, boards=boards, rules=rules, perform=measure_share)
 
     def measure(
-        self,
-        candidates: Sequence[Candidate | str | Path],
-        *,
-        on_result: OnResult | None = None,
+        self, candidates: Sequence[Candidate | str | Path], *, on_result: OnResult | None = None
     ) -> list[MeasureResult]:
         """Measure candidates; see `Runner.measure`.
 

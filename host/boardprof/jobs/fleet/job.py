@@ -40,7 +40,6 @@ _AXES = ("files", "functions", "arguments", "flags", "boards")
 
 
 def _texts(name: str, given: Sequence[str]) -> tuple[str, ...]:
-    """Return a list of texts as a tuple."""
     if isinstance(given, str) or not all(isinstance(each, str) for each in given):
         raise UsageError(f"{name} must be a list of strings, not {given!r}.")
     return tuple(given)
@@ -201,11 +200,10 @@ class Result:
         """Return the result as a line of JSON; the Report's file relative to ``folder``."""
         facts = asdict(replace(self, value=None))
         del facts["report_text"], facts["value"]
-        if folder is None:
-            return json.dumps(facts, separators=(",", ":"))
-        del facts["was_known"]
-        if self.report_file is not None:
-            facts["report_file"] = str(Path(self.report_file).relative_to(folder))
+        if folder is not None:
+            del facts["was_known"]
+            if self.report_file is not None:
+                facts["report_file"] = str(Path(self.report_file).relative_to(folder))
         return json.dumps(facts, separators=(",", ":"))
 
     @classmethod
@@ -223,8 +221,7 @@ class Result:
         name = facts["report_file"]
         file = None if name is None else str(folder / name)
         known = {"job": Job(**job), "errors": errors, "was_known": True, "report_file": file}
-        known["warnings"] = tuple(facts.get("warnings", ()))
-        return cls(**{**facts, **known})
+        return cls(**{**facts, **known, "warnings": tuple(facts.get("warnings", ()))})
 
 
 def read_jobs(file: str | Path) -> list[Job]:
@@ -285,19 +282,8 @@ def benchmark_jobs(benchmarks: Benchmarks, base: Plan) -> list[Job]:
         limits = Limits(plan.metrics or (), plan.number or 1, plan.repeat, plan.warmup, *times)
         file, flags = str(benchmarks.folder / str(plan.path)), " ".join(filter(None, words))
         names = plan.boards or (default_board().name,)
-        jobs += [
-            Job(
-                file,
-                board,
-                plan.function,
-                plan.values,
-                flags,
-                limits,
-                benchmark.name,
-                plan.tolerance,
-            )
-            for board in names
-        ]
+        what = plan.function, plan.values, flags, limits, benchmark.name, plan.tolerance
+        jobs += [Job(file, board, *what) for board in names]
     return jobs
 
 
@@ -485,7 +471,9 @@ def merged_report(results: Sequence[Result]) -> Report | None:
         ReportFileError: the file of a Report is damaged or missing.
         UsageError: Reports cannot be joined, see `joined`.
     """
-    files = _short_names([result.job for result in results])
+    whole = {result.job.file: os.path.abspath(result.job.file) for result in results}
+    common = os.path.commonpath([Path(path).parent for path in whole.values()]) if whole else ""
+    files = {file: os.path.relpath(path, common) for file, path in whole.items()}
     parts = [
         Part(report, _origin(result.job, files[result.job.file]))
         for result in results
@@ -499,13 +487,6 @@ def merged_report(results: Sequence[Result]) -> Report | None:
     # The flags of a benchmark are its own: its name tells its rows apart.
     names_flags = not all(result.job.benchmark for result in results)
     return joined(parts, missing, names_flags=names_flags) if parts else None
-
-
-def _short_names(jobs: Sequence[Job]) -> dict[str, str]:
-    """Return the path of each job's file from the folder that has them all."""
-    whole = {job.file: os.path.abspath(job.file) for job in jobs}
-    common = os.path.commonpath([Path(path).parent for path in whole.values()]) if whole else ""
-    return {file: os.path.relpath(path, common) for file, path in whole.items()}
 
 
 def _origin(job: Job, file: str) -> dict[str, str]:

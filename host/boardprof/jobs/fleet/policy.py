@@ -357,7 +357,6 @@ class Policy:
                     self._touched[name] = None
 
     def _leave(self, board: _Board, state: State, now_s: float) -> None:
-        """Take a board out of service."""
         board.state = state
         for name in board.labels:
             self._labels[name].idle.pop(board.name, None)

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import pickle
 import queue
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -56,25 +54,31 @@ class JobProcess:
         with self._lock:
             process, line = self._running()
             deadline_s = time.monotonic() + timeout_s
+            limit = threading.Timer(min(timeout_s, threading.TIMEOUT_MAX), self.close)
+            limit.daemon = True
+            limit.start()
             try:
-                _send(line, pickle.dumps((function, arguments)), deadline_s)
-                is_result, found = _answer(_received(line, deadline_s))
-            except TimeoutError as error:
-                self.close()
-                raise JobTimeoutError(
-                    f"The job did not end within {timeout_s:g} s of wall time (job_s).",
-                    hint="a larger job_s in [limits] if the job is only slow, or a timeout_s "
-                    "for each call",
-                ) from error
+                line.sendall(pickle.dumps((function, arguments)))
+                is_result, found = _answer(line)
             except (EOFError, OSError) as error:
-                what = _how_it_ended(process)
+                is_late = time.monotonic() >= deadline_s
+                what = "" if is_late else _how_it_ended(process)
                 self.close()
                 line.close()
+                if is_late:
+                    raise JobTimeoutError(
+                        f"The job did not end within {timeout_s:g} s of wall time (job_s).",
+                        hint="a larger job_s in [limits] if the job is only slow, or a timeout_s "
+                        "for each call",
+                    ) from error
                 raise JobLostError(
                     f"The job's process {what}.",
                     hint="run the job by itself with `boardprof run`; signal 9 may mean that the "
                     "machine had no memory left",
                 ) from error
+            finally:
+                limit.cancel()
+                limit.join()
         if is_result:
             return found
         raise found
@@ -123,51 +127,14 @@ def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
     return "runs, but it sent no answer: a function may have used its open files"
 
 
-def _answer(message: bytes) -> tuple[bool, Any]:
-    """Return an answer; raises EOFError if a measured function has written to the line, too."""
+def _answer(line: socket.socket) -> tuple[bool, Any]:
+    """Return an answer; raises EOFError if there is none, or if a function wrote to the line."""
     try:
-        is_result, found = pickle.loads(message)
+        with line.makefile("rb") as answers:
+            is_result, found = pickle.load(answers)
     except Exception as error:  # damaged ones raise whatever they name
         raise EOFError from error
     return is_result, found
-
-
-_LENGTH = struct.Struct("!Q")
-"""In front of each message, its length in bytes."""
-
-_PART = 1 << 20
-
-
-def _limit(line: socket.socket, deadline_s: float) -> None:
-    """Let the next call on a socket wait until the deadline; raises TimeoutError if it is over."""
-    left_s = deadline_s - time.monotonic()
-    if left_s <= 0.0:
-        raise TimeoutError
-    line.settimeout(None if math.isinf(left_s) else left_s)
-
-
-def _send(line: socket.socket, message: bytes, deadline_s: float = math.inf) -> None:
-    """Send a message; raises TimeoutError if it is not taken in time."""
-    _limit(line, deadline_s)
-    line.sendall(_LENGTH.pack(len(message)))
-    _limit(line, deadline_s)
-    line.sendall(message)
-
-
-def _received(line: socket.socket, deadline_s: float = math.inf) -> bytes:
-    """Return the next message; raises TimeoutError if it is not whole in time."""
-
-    def taken(length: int) -> bytes:
-        content = bytearray()
-        while len(content) < length:
-            _limit(line, deadline_s)
-            part = line.recv(min(length - len(content), _PART))
-            if not part:
-                raise EOFError
-            content += part
-        return bytes(content)
-
-    return taken(_LENGTH.unpack(taken(_LENGTH.size))[0])
 
 
 def _end_with_parent() -> None:
@@ -182,15 +149,16 @@ def main(descriptor: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     line = socket.socket(fileno=descriptor)
-    with contextlib.suppress(EOFError, OSError):  # a function may also have closed our end
+    # A function may also have closed our end.
+    with contextlib.suppress(EOFError, OSError), line.makefile("rb") as calls:
         while True:
-            function, arguments = pickle.loads(_received(line))
+            function, arguments = pickle.load(calls)
             answer: tuple[bool, Any]
             try:
                 answer = (True, function(*arguments))
             except Exception as error:  # whatever it is, the batch has to know
                 answer = (False, error)
-            _send(line, _packed(answer))
+            line.sendall(_packed(answer))
 
 
 def _packed(answer: tuple[bool, Any]) -> bytes:

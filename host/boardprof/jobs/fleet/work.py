@@ -71,11 +71,6 @@ class Image:
     digest: str  # SHA-256 of the file, in hex
     content: bytes | None = None  # the file; None if the worker has it
 
-    @classmethod
-    def of(cls, firmware: BuiltFirmware) -> Image:
-        """Take a firmware's image."""
-        return cls(firmware, hashlib.sha256(firmware.image.read_bytes()).hexdigest())
-
     def here(self, spec: BoardSpec) -> BuiltFirmware:
         """Return the firmware with an image of this machine."""
         name = self.firmware.image.name
@@ -129,7 +124,8 @@ def built(jobs: Sequence[Job], kind: str) -> Image:
     """Build the image of jobs with the same file and flags; raises as `build`."""
     plans = [job.plan for job in jobs]
     spec = FleetBoard(kind, "").spec
-    return Image.of(build_plans(spec, plans, lambda text: None, None, is_whole=True))
+    firmware = build_plans(spec, plans, lambda text: None, None, is_whole=True)
+    return Image(firmware, hashlib.sha256(firmware.image.read_bytes()).hexdigest())
 
 
 @lru_cache(maxsize=1024)

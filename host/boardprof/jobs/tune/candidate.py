@@ -146,14 +146,13 @@ class Candidate:
 
 
 def as_candidates(values: Sequence[Candidate | str | Path]) -> list[Candidate]:
-    """Return candidates; see `as_candidate`."""
+    """Return candidates; a text is C source, and a path is a file or an image."""
     if isinstance(values, str | Path | Candidate):
         raise UsageError("One candidate is not a list of candidates.", hint="measure([candidate])")
-    return [as_candidate(each) for each in values]
+    return [_candidate(each) for each in values]
 
 
-def as_candidate(value: object) -> Candidate:
-    """Return a candidate; a text is C source, and a path is a file or an image."""
+def _candidate(value: object) -> Candidate:
     if isinstance(value, Candidate):
         return value
     if isinstance(value, str):
@@ -161,8 +160,7 @@ def as_candidate(value: object) -> Candidate:
     if isinstance(value, Path):
         return Candidate(image=value) if value.suffix in (".elf", ".so") else Candidate(value)
     raise UsageError(
-        f"{value!r:.60} is not a candidate.",
-        hint="give a Candidate, C source as a text, or a Path",
+        f"{value!r:.60} is not a candidate.", hint="give a Candidate, C source as a text, or a Path"
     )
 
 
@@ -343,10 +341,9 @@ class ImageFactory:
             if len(builds) == 1:
                 builds[0].error = error
                 return [Batch(failed=builds)]
-            half = len(builds) // 2
             if _TOO_LARGE in error.message:
-                self._most = min(self._most, max(1, half))
-            return [*self._halved(builds[:half]), *self._halved(builds[half:])]
+                self._most = min(self._most, max(1, len(builds) // 2))
+            return self.halves(builds)
         sizes = self.builder.sizes(versions)
         share_s = (time.monotonic() - began_s) / len(builds)
         for build, size in zip(builds, sizes, strict=True):

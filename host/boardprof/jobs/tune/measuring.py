@@ -45,9 +45,8 @@ from boardprof.results.report.assemble import samples_of
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import CORE_CYCLES, Profile
 from boardprof.target.arguments.argument_text import ArgumentText
-from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Passing
-from boardprof.target.arguments.signature import Signature, in_order
+from boardprof.target.arguments.signature import in_order
 from boardprof.wire.decode.samples import Sample
 from boardprof_protocol.codes import MeasureFlag
 
@@ -218,7 +217,7 @@ class _Arrays:
 
     def __init__(self, board: Board, remote: RemoteFunction, values: ArgumentValues) -> None:
         """Reserve and send the arrays."""
-        self.arguments = _bound(remote, values)
+        self.arguments = remote.bind(_copied(remote, values), {})
         self._before = [
             None if each.array is None else each.array.copy() for each in self.arguments.arrays
         ]
@@ -250,7 +249,6 @@ class _Arrays:
         self._is_fresh = False
 
     def fetch(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what the last call wrote."""
         outputs = self.placement.fetch()
         for argument, before in zip(self.arguments.arrays, self._before, strict=True):
             array = argument.array
@@ -259,34 +257,25 @@ class _Arrays:
         return outputs
 
     def renew(self) -> None:
-        """Send all arrays again."""
         self.placement.renew()
         self._is_fresh = True
 
     def close(self) -> None:
-        """Free the arrays."""
         self._stack.close()
 
 
-def _bound(remote: RemoteFunction, values: ArgumentValues) -> Arguments:
-    """Bind copies of the arguments to a function; one array given twice stays one array."""
-    return remote.bind(_copied(remote, values), {})
-
-
 def _copied(remote: RemoteFunction, values: ArgumentValues) -> list[object]:
+    """Return copies of the arguments in order; one array given twice stays one array."""
     signature = remote.signature
     names = [name for name, _ in signature.parameters]
     copied = copy.deepcopy(values)
     given = copied if isinstance(copied, Mapping) else {}
     args = () if isinstance(copied, Mapping) else copied
     ordered = in_order(remote.info.name, signature, args, given)
-    return [_value(v, signature, name) for v, name in zip(ordered, names, strict=True)]
-
-
-def _value(value: object, signature: Signature, name: str) -> object:
-    if isinstance(value, ArgumentText):
-        return value.value(signature.pointers.get(name))
-    return value
+    return [
+        value.value(signature.pointers.get(name)) if isinstance(value, ArgumentText) else value
+        for name, value in zip(names, ordered, strict=True)
+    ]
 
 
 # -- results ---------------------------------------------------------------------------------

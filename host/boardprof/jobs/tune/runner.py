@@ -79,10 +79,7 @@ class AnyRunner(Protocol):
     constraints: dict[str, float]
 
     def measure(
-        self,
-        candidates: Sequence[Candidate | str | Path],
-        *,
-        on_result: OnResult | None = None,
+        self, candidates: Sequence[Candidate | str | Path], *, on_result: OnResult | None = None
     ) -> list[MeasureResult]:
         """Measure candidates; see `Runner.measure`."""
 
@@ -185,10 +182,7 @@ class Runner:
         self._starts = False  # whether the board is known to start
 
     def measure(
-        self,
-        candidates: Sequence[Candidate | str | Path],
-        *,
-        on_result: OnResult | None = None,
+        self, candidates: Sequence[Candidate | str | Path], *, on_result: OnResult | None = None
     ) -> list[MeasureResult]:
         """Measure candidates.
 
@@ -402,7 +396,6 @@ def _named(error: BoardprofError, build: Build) -> BoardprofError:
 
 
 def _limit(name: str, value: float) -> float:
-    """Return a constraint's limit."""
     try:
         limit = float(value)
     except (TypeError, ValueError):

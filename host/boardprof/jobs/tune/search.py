@@ -355,10 +355,6 @@ def _optuna() -> Any:
 class _Hold:
     """A study's file, locked against other processes until nothing in this one refers to it."""
 
-    def __init__(self, handle: int) -> None:
-        """Take over an open file."""
-        self._close = weakref.finalize(self, os.close, handle)
-
 
 _HOLDS: weakref.WeakValueDictionary[Path, _Hold] = weakref.WeakValueDictionary()
 
@@ -372,7 +368,8 @@ def _held(path: Path) -> _Hold | None:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
     except OSError:
         return None
-    hold = _Hold(handle)
+    hold = _Hold()
+    weakref.finalize(hold, os.close, handle)
     try:
         is_locked = lock_within(handle, 0)
     except OSError:  # a file system that locks no files

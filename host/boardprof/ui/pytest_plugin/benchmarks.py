@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +19,11 @@ from boardprof.base.errors import (
     speaking_of_options,
 )
 from boardprof.base.settings import BENCHMARK, find_settings, read_settings, user_file
-from boardprof.jobs.run.benchmarks import (
-    Benchmark,
-    Benchmarks,
-    plan_of_settings,
-    read_benchmarks,
-)
+from boardprof.jobs.run.benchmarks import Benchmark, plan_of_settings, read_benchmarks
 from boardprof.jobs.run.execution import Listener, firmware_of, measure
 from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, boards_of
 from boardprof.results.report.assemble import assemble
-from boardprof.ui.pytest_plugin.gate import MeasurementGate
 from boardprof.ui.pytest_plugin.options import PREFIX
 from boardprof.ui.pytest_plugin.profiler import Wanted
 from boardprof.ui.pytest_plugin.session import SESSION, Session
@@ -57,25 +51,20 @@ class BenchmarkFile(pytest.File):
                 hint="boardprof run --ab, or --ab-rev, measures all benchmarks twice",
             )
         benchmarks = read_benchmarks(read_settings(self.path))
+        self.folder = benchmarks.folder
         base = plan_of_settings(benchmarks.file, options.settings, options.boards)
         base = replace(base, connection=options.connection)
         given = {"boards"} if self.config.getoption("--bp-board") else set()
         given |= {"timeout_s"} if options.connection.timeout_s is not None else set()
         pairs = benchmarks.planned(base, given, on_note=ours.note)
-        plans = [plan for _, plan in pairs if plan is not None]
-        known = {boards: boards_of(plan) for boards, plan in {p.boards: p for p in plans}.items()}
+        self.plans = [plan for _, plan in pairs if plan is not None]
+        known = {plan.boards: plan for plan in self.plans}
+        specs = {boards: boards_of(plan) for boards, plan in known.items()}
         for benchmark, plan in pairs:
-            for spec in known[plan.boards] if plan is not None else ():
-                assert plan is not None
+            for spec in specs[plan.boards] if plan is not None else ():
+                name = f"{benchmark.name}[{spec.name}]"
                 yield BenchmarkItem.from_parent(
-                    self,
-                    name=f"{benchmark.name}[{spec.name}]",
-                    ours=ours,
-                    of=benchmarks,
-                    benchmark=benchmark,
-                    plan=plan,
-                    spec=spec,
-                    plans=plans,
+                    self, name=name, file=self, benchmark=benchmark, plan=plan, spec=spec
                 )
 
 
@@ -94,26 +83,23 @@ class BenchmarkItem(pytest.Item):
     def __init__(
         self,
         *,
-        ours: Session,
-        of: Benchmarks,
+        file: BenchmarkFile,
         benchmark: Benchmark,
         plan: Plan,
         spec: BoardSpec,
-        plans: Sequence[Plan],
         **facts: Any,
     ) -> None:
         """Measure nothing yet."""
         super().__init__(**facts)
-        self._ours = ours
-        self._of = of
+        self._ours: Session = self.config.stash[SESSION]
+        self._file = file
         self._benchmark = benchmark
         self._plan = plan
         self._spec = spec
-        self._plans = plans
 
     def runtest(self) -> None:
         """Measure, and check outputs, limits and rules."""
-        place = contextlib.chdir(self._of.folder)
+        place = contextlib.chdir(self._file.folder)
         with self._ours.skipping(), speaking_of_options(PREFIX), place:
             failures = self._failures()
         if failures:
@@ -121,16 +107,15 @@ class BenchmarkItem(pytest.Item):
 
     def _failures(self) -> list[str]:
         ours, plan, benchmark = self._ours, self._plan, self._benchmark
-        options = ours.options
         listener = Listener(on_note=ours.note)
         data = plan.read_data([self._spec.name])
         plan = replace(plan, data=data, hotspots=ours.records(self._spec))
         alike = (plan.path, plan.code)
-        others = [each for each in self._plans if (each.path, each.code) == alike]
+        others = [each for each in self._file.plans if (each.path, each.code) == alike]
         assert plan.path is not None, "the target has been checked"
         wanted = Wanted(
             self._spec.name,
-            tuple(self._of.folder / path for path in plan.files),
+            tuple(self._file.folder / path for path in plan.files),
             plan.code,
             make=lambda: firmware_of(self._spec, others[0], listener, others[1:]),
             is_of_benchmarks=True,
@@ -148,15 +133,8 @@ class BenchmarkItem(pytest.Item):
         ours.measurements += found
         ours.sources |= dict.fromkeys(wanted.sources)
         ours.compiled |= dict.fromkeys(ours.boards.compiled.get(wanted, ()))
-        gate = MeasurementGate(
-            benchmark.limits_on(self._spec.name),
-            (*options.rules, *benchmark.rules),
-            ours.baseline,
-            options.allow,
-            options.is_baseline_required,
-            lambda: ours.earlier,
-            ours.branch,
-        )
+        limits, rules = benchmark.limits_on(self._spec.name), benchmark.rules
+        gate = ours.gate(limits, (*ours.options.rules, *rules))
         verdict = gate.judge(assemble(found, swept=False))
         ours.verdicts.append(verdict)
         ours.notes += [f"{self.nodeid}: {note}" for note in verdict.notes]

@@ -68,7 +68,11 @@ class MeasurementGate:
     def judge(self, report: Report, other: Other | None = None) -> Verdict:
         """Check a test's Report against the gate."""
         groups = summaries(report)
-        uncounted = [*self._uncounted(groups)]
+        boards = ", ".join(dict.fromkeys(each.board for each in groups))
+        uncounted = [
+            f"the rule {rule} cannot be checked, because its metric was not counted: {error}"
+            for rule, error in _without_metric(self.rules, groups, boards)
+        ]
         failures = [*(text for _, text in over_limits(groups, self.limits)), *uncounted]
         if uncounted or (self.baseline is None and other is None):
             return Verdict(tuple(failures), ())
@@ -114,10 +118,7 @@ class MeasurementGate:
             is_ruled=is_ruled,
             rows=() if is_ruled else found.rows,
             run=None if run is None else int(run.id),
-            is_waiting=is_held
-            and run is not None
-            and found.awaits_runs
-            and not (found.regressed or found.outputs),
+            is_waiting=is_held and run is not None and found.awaits_runs and not found.is_worse,
         )
 
     def _runs(self, run: Run | None) -> Sequence[Report] | None:
@@ -151,17 +152,11 @@ class MeasurementGate:
         if self.is_baseline_required:
             yield from (f"{text} (--bp-require-baseline)" for text in texts)
 
-    def _uncounted(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
-        """Yield the rules whose metric was not counted; they cannot break."""
-        boards = ", ".join(dict.fromkeys(each.board for each in groups))
-        for rule, error in _without_metric(self.rules, groups, boards):
-            yield f"the rule {rule} cannot be checked, because its metric was not counted: {error}"
-
 
 def _without_metric(
     rules: Sequence[str], groups: Sequence[GroupSummary], owner: str
 ) -> Iterator[tuple[str, UnknownNameError]]:
-    """Yield rules whose metric is missing, with a text for each."""
+    """Yield rules whose metric is missing, so that they cannot break, with a text for each."""
     metrics = list(dict.fromkeys(each.metric for each in groups))
     names = [*metrics, *SHARES, *(f"{each.key.device}.{each.metric}" for each in groups)]
     for rule in map(parse_rule, rules):
@@ -201,9 +196,10 @@ def check_rules(rules: Sequence[str]) -> None:
 
 def check_limits(limits: object) -> None:
     """Check before the first measurement that limits are numbers, by metric."""
-    values = [*limits.values()] if isinstance(limits, Mapping) else [limits]
-    is_right = isinstance(limits, Mapping) and all(isinstance(each, Real) for each in values)
-    if not is_right or any(each != each for each in values):
+    is_right = isinstance(limits, Mapping) and all(
+        isinstance(each, Real) and each == each for each in limits.values()
+    )
+    if not is_right:
         raise UsageError(
             f"limit={limits!r} must give a number for each metric.",
             hint="limit={'instructions': 50_000}",
@@ -229,6 +225,8 @@ _LABEL = "Label"
 _KEYS = ("Name", "Argument Shapes", _LABEL)
 """The key of a measurement on a board: columns of rows, and keys of the raw data."""
 
+_COLUMNS = (*_KEYS, "Device")
+
 
 def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | None:
     """Return the matching part of an earlier run. None if there is none."""
@@ -242,7 +240,7 @@ def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | 
         label = str(next(iter(report.calls.column(_LABEL).filled("")), ""))
         rows = [{**row, _LABEL: label} for row in rows]
         measurements = [replace(each, label=label) for each in measurements]
-    keys = _KEYS if any_board else (*_KEYS, "Device")
+    keys = _KEYS if any_board else _COLUMNS
     wanted = {tuple(row.get(key, "") for key in keys) for row in report.calls}
     own = (report.record or NO_RECORD).measurements
     flags = {comparable_flags(each.flags) for each in own if each.flags is not None}
@@ -293,9 +291,6 @@ class _Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{titled(self.name, self.label)}({self.arguments}) on {self.device}"
-
-
-_COLUMNS = ("Name", "Argument Shapes", "Label", "Device")
 
 
 def conclude(

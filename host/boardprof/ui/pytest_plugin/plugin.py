@@ -25,12 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from boardprof.base.errors import (
-    BoardError,
-    BoardprofError,
-    MissingToolError,
-    speaking_of_options,
-)
+from boardprof.base.errors import BoardError, BoardprofError, MissingToolError, speaking_of_options
 from boardprof.base.printable import escaped
 from boardprof.ui.pytest_plugin.options import (
     BOARD,
@@ -93,26 +88,23 @@ def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Boar
     session = request.config.stash[SESSION]
     from boardprof.ui.pytest_plugin.profiler import wanted_board
 
-    with session.skipping(), _failing_without_traceback():
-        lending = session.boards.board(wanted_board(request.node, bp_board))
-        found = lending.__enter__()
-    try:
+    with contextlib.ExitStack() as lent:
+        with session.skipping(), _failing_without_traceback():
+            wanted = wanted_board(request.node, bp_board)
+            found = lent.enter_context(session.boards.board(wanted))
         yield found
-    finally:
-        lending.__exit__(None, None, None)
 
 
 @pytest.fixture
 def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Profiler]:
     """Measures functions; see `boardprof.ui.pytest_plugin.profiler.Profiler`."""
-    from boardprof.ui.pytest_plugin.gate import MeasurementGate, check_limits, check_rules
+    from boardprof.ui.pytest_plugin.gate import check_limits, check_rules
     from boardprof.ui.pytest_plugin.profiler import Profiler, wanted_board
 
     session = request.config.stash[SESSION]
-    options = session.options
     with _failing_without_traceback():
         words = marked(request.node)
-        rules = words.get("fail_if", options.rules)
+        rules = words.get("fail_if", session.options.rules)
         rules = (rules,) if isinstance(rules, str) else tuple(rules)
         check_rules(rules)
         check_limits(words.get("limit", {}))
@@ -122,18 +114,10 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
             wanted_board(request.node, bp_board),
             request.path.parent,
             label_of(request.node),
-            MeasurementGate(
-                words.get("limit", {}),
-                rules,
-                session.baseline,
-                options.allow,
-                options.is_baseline_required,
-                lambda: session.earlier,
-                session.branch,
-            ),
+            session.gate(words.get("limit", {}), rules),
             {name: words[name] for name in MEASURING if name in words},
             session.turns,
-            records=session.records,
+            session.records,
         )
     request.node.stash[_PROFILER] = profiler
     yield profiler
@@ -212,11 +196,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     """Add the benchmarks if the file is in no folder that pytest was given."""
     if not session.config.stash[SESSION].options.benchmarks:
         return
-    from boardprof.ui.pytest_plugin.benchmarks import (
-        BenchmarkFile,
-        BenchmarkItem,
-        benchmark_path,
-    )
+    from boardprof.ui.pytest_plugin.benchmarks import BenchmarkFile, BenchmarkItem, benchmark_path
 
     try:
         if not any(isinstance(item, BenchmarkItem) for item in items):
@@ -335,8 +315,8 @@ _NARROWING: Final = ("lf", "ignore", "ignore_glob", "setuponly", "setupplan")
 
 def is_narrowed(config: pytest.Config) -> bool:
     """Tell whether options or arguments choose among the tests of a folder or a file."""
-    options = any(config.getoption(name, None) for name in _NARROWING)
-    return options or any("::" in each for each in config.args)
+    is_chosen = any(config.getoption(name, None) for name in _NARROWING)
+    return is_chosen or any("::" in each for each in config.args)
 
 
 def is_within(config: pytest.Config, label: str) -> bool:

@@ -175,19 +175,14 @@ class Measured(Mapping[str, Summary]):
         return len(self._found)
 
 
+@dataclass(eq=False)
 class Turns:
     """Measures each call of a test twice, in sessions that alternate."""
 
-    def __init__(
-        self, boards: OpenBoards, port: str | None, *, flags: str | None, revision: str | None
-    ) -> None:
-        """Start nothing yet."""
-        self._boards = boards
-        self._port = port
-        self._flags = flags
-        self._revision = revision
-        self._open = contextlib.ExitStack()
-        self._trees: dict[Path, Worktree] = {}
+    boards: OpenBoards
+    options: Options
+    _open: contextlib.ExitStack = field(init=False, default_factory=contextlib.ExitStack)
+    _trees: dict[Path, Worktree] = field(init=False, default_factory=dict)
 
     def measured(
         self, wanted: Wanted, folder: Path, measure: Callable[[Wanted], Measurement]
@@ -195,33 +190,34 @@ class Turns:
         """Measure both sides; return the other one, and the test's own sessions."""
         name, *sides = self._sides(wanted, folder)
         spec = default_board() if wanted.name is None else board_spec(wanted.name)
-        sessions = sessions_on([spec], self._port)
+        sessions = sessions_on([spec], self.options.connection.port)
         found: tuple[list[Measurement], list[Measurement]] = ([], [])
         for turn in turns(sessions):
-            self._boards.forget(sides[turn])
+            self.boards.forget(sides[turn])
             found[turn].append(measure(sides[turn]))
-            self._boards.forget(sides[turn])
-        allow = () if self._flags is None else ("compiler",)
+            self.boards.forget(sides[turn])
+        allow = () if self.options.ab_flags is None else ("compiler",)
         return Other(name, assemble(found[0]), sessions, allow), found[1]
 
     def _sides(self, wanted: Wanted, folder: Path) -> tuple[str, Wanted, Wanted]:
-        if self._flags is not None:
-            (name, one), (_, two) = two_settings(wanted.options, self._flags)
+        flags, revision = self.options.ab_flags, self.options.ab_revision
+        if flags is not None:
+            (name, one), (_, two) = two_settings(wanted.options, flags)
             return name, replace(wanted, options=one), replace(wanted, options=two)
-        assert self._revision is not None
+        assert revision is not None
         if folder not in self._trees:
-            lending = worktree_of(folder, self._revision)
-            self._trees[folder] = self._open.enter_context(lending)
+            self._trees[folder] = self._open.enter_context(worktree_of(folder, revision))
         tree = self._trees[folder]
         sources = tuple(tree.inside(path) for path in wanted.sources)
         first = replace(wanted, sources=sources, options=tree.code(wanted.options))
-        return f"{self._revision} ({tree.commit[:8]})", first, wanted
+        return f"{revision} ({tree.commit[:8]})", first, wanted
 
     def close(self) -> None:
         """Remove the worktrees."""
         self._open.close()
 
 
+@dataclass(eq=False, repr=False)
 class Profiler:
     """Measures the functions of one test. Call it; see `__call__`.
 
@@ -232,31 +228,18 @@ class Profiler:
         verdicts: the result of checking each against the gate.
     """
 
-    def __init__(
-        self,
-        boards: OpenBoards,
-        wanted: Wanted,
-        folder: Path,
-        label: str,
-        gate: MeasurementGate,
-        defaults: Mapping[str, Any],
-        turns: Turns | None = None,
-        *,
-        records: Callable[[BoardSpec], bool] = lambda spec: False,
-    ) -> None:
-        """Measure nothing yet; ``records`` tells whether to record calls on a board."""
-        self._boards = boards
-        self._wanted = wanted
-        self._folder = folder
-        self._label = label
-        self._gate = gate
-        self._defaults = defaults
-        self._turns = turns
-        self._records = records
-        self.measurements: list[Measurement] = []
-        self.sources: dict[Path, None] = {}
-        self.compiled: dict[Path, None] = {}
-        self.verdicts: list[Verdict] = []
+    _boards: OpenBoards
+    _wanted: Wanted
+    _folder: Path
+    _label: str
+    _gate: MeasurementGate
+    _defaults: Mapping[str, Any]
+    _turns: Turns | None
+    _records: Callable[[BoardSpec], bool]  # whether to record calls on a board
+    measurements: list[Measurement] = field(init=False, default_factory=list)
+    sources: dict[Path, None] = field(init=False, default_factory=dict)
+    compiled: dict[Path, None] = field(init=False, default_factory=dict)
+    verdicts: list[Verdict] = field(init=False, default_factory=list)
 
     def __call__(
         self,

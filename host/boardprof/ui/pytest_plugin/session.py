@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from boardprof.results.report.report import Report
     from boardprof.show.layout import Page
     from boardprof.target.descriptions.board import BoardSpec
-    from boardprof.ui.pytest_plugin.gate import Verdict
+    from boardprof.ui.pytest_plugin.gate import MeasurementGate, Verdict
     from boardprof.ui.pytest_plugin.profiler import OpenBoards, Turns
 
 
@@ -88,12 +88,7 @@ class Session:
             return None
         from boardprof.ui.pytest_plugin.profiler import Turns
 
-        turns = Turns(
-            self.boards,
-            options.connection.port,
-            flags=options.ab_flags,
-            revision=options.ab_revision,
-        )
+        turns = Turns(self.boards, options)
         self._open.callback(turns.close)
         return turns
 
@@ -106,8 +101,8 @@ class Session:
         from boardprof.results.history.report_lookup import find_run, find_run_if_present
         from boardprof.results.history.run import NothingKeptError
 
-        if self.options.may_lack_baseline and find_run_if_present(ref, self._root) is None:
-            return None
+        if self.options.may_lack_baseline:
+            return find_run_if_present(ref, self._root)
         try:
             return find_run(ref, self._root)
         except (NothingKeptError, UnknownNameError) as error:
@@ -148,6 +143,20 @@ class Session:
         from boardprof.results.comparison.compare import SPREAD_RUNS
 
         return branch_reports(self._found.run, SPREAD_RUNS, self._root)
+
+    def gate(self, limits: Mapping[str, float], rules: Sequence[str]) -> MeasurementGate:
+        """Return a gate with these limits and rules, and with what this session compares."""
+        from boardprof.ui.pytest_plugin.gate import MeasurementGate
+
+        return MeasurementGate(
+            limits,
+            rules,
+            self.baseline,
+            self.options.allow,
+            self.options.is_baseline_required,
+            lambda: self.earlier,
+            self.branch,
+        )
 
     def check(self) -> None:
         """Check before any test that boards and files of the options exist or can be written."""
