@@ -286,7 +286,7 @@ import tvm
 from tvm import te, tirx
 from boardprof.base.errors import UsageError
 from boardprof.compat.tvm import to_c, tune
-from boardprof.compat.tvm.tuning import host_outputs
+from boardprof.compat.tvm.tuning import _host_outputs
 
 def relu(n):
     x = te.placeholder((n,), "int32", name="x")
@@ -295,7 +295,7 @@ def relu(n):
 
 x, zeros = np.full(32, -3, np.int32), np.zeros(32, np.int32)
 main = tvm.IRModule({"main": relu(32).with_attr("global_symbol", "main")})
-print(host_outputs(main, {"x": x, "y": zeros})["y"].any())
+print(_host_outputs(main, {"x": x, "y": zeros})["y"].any())
 
 def search(function=relu(32), arguments=None, trials=1):
     found = tune(function, "qemu-rv32", "instructions", trials=trials, arguments=arguments)
