@@ -21,24 +21,15 @@ _CPU_CLOCK = "cycles"
 
 @dataclass(frozen=True, order=True)
 class GroupKey:
-    """The columns that all samples of one thing have in common.
+    """The columns that all samples of one thing have in common."""
 
-    Attributes:
-        name: of the function. The ``Hash`` of rows separates groups of equal name, and is not
-            shown.
-        shapes: of its arguments; "" if it has none.
-        flags: the setting of a sweep; "" without a sweep.
-        device: the board, or a part of it.
-        hash: of the function; "" if rows have none.
-        label: given to the call by the user, as in a program; "" if rows have none.
-    """
-
+    # of the function. The ``Hash`` of rows separates groups of equal name, and is not shown.
     name: str
-    shapes: str = ""
-    flags: str = ""
-    device: str = ""
-    hash: str = ""
-    label: str = ""
+    shapes: str = ""  # of its arguments; "" if it has none
+    flags: str = ""  # the setting of a sweep; "" without a sweep
+    device: str = ""  # the board, or a part of it
+    hash: str = ""  # of the function; "" if rows have none
+    label: str = ""  # given to the call by the user, as in a program; "" if rows have none
 
     @property
     def title(self) -> str:

@@ -55,23 +55,14 @@ class ComparisonError(UsageError):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
-    """One metric of one group of rows.
+    """One metric of one group of rows."""
 
-    Attributes:
-        name: of the function; "" for the metric of all functions.
-        shapes: of its arguments.
-        device: the board or part of it; ``OLD -> NEW`` where they differ.
-        flags: the setting of a sweep.
-        label: given to the call by the user, as in a program.
-        metric: column name.
-    """
-
-    name: str
-    shapes: str
-    device: str
-    flags: str
-    label: str
-    metric: str
+    name: str  # of the function; "" for the metric of all functions
+    shapes: str  # of its arguments
+    device: str  # the board or part of it; ``OLD -> NEW`` where they differ
+    flags: str  # the setting of a sweep
+    label: str  # given to the call by the user, as in a program
+    metric: str  # column name
 
     @property
     def title(self) -> str:
@@ -91,39 +82,26 @@ class MetricRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(MetricRow):
-    """One metric of one group of rows, before and after.
+    """One metric of one group of rows, before and after."""
 
-    Attributes:
-        kind: of the column: Count, Duration, Percent or Ratio.
-        before: its samples per call; None if absent before.
-        after: likewise.
-        change: of the medians, relative to the old one; None if that is 0 or one is missing. It is
-            an int if it is whole.
-        p: of the rank test; None for exact values, or if one side is missing.
-        is_exact: both sides are from deterministic boards, so any difference is real.
-        verdict: the result, see `Verdict`.
-        rule: the first rule that it breaks.
-        broken: all rules that it breaks.
-        is_cold_apart: the cost of the first calls differs by more than the steps of their clock.
-        doubt: the largest difference between two runs in the overhead subtracted from a call's
-            time.
-        is_emulated: both sides are from emulators or simulators, which are the same in each run.
-        is_paired: it is judged in pairs of alternating sessions, not sample by sample.
-    """
-
-    kind: Kind
-    before: Summary | None
-    after: Summary | None
+    kind: Kind  # of the column: Count, Duration, Percent or Ratio
+    before: Summary | None  # its samples per call; None if absent before
+    after: Summary | None  # likewise
+    # of the medians, relative to the old one; None if that is 0 or one is missing. It is an
+    # int if it is whole.
     change: int | float | None
-    p: float | None
-    is_exact: bool
-    verdict: Verdict
-    rule: Rule | None = None
-    broken: tuple[Rule, ...] = ()
+    p: float | None  # of the rank test; None for exact values, or if one side is missing
+    is_exact: bool  # both sides are from deterministic boards, so any difference is real
+    verdict: Verdict  # the result, see `Verdict`
+    rule: Rule | None = None  # the first rule that it breaks
+    broken: tuple[Rule, ...] = ()  # all rules that it breaks
+    # the cost of the first calls differs by more than the steps of their clock
     is_cold_apart: bool = False
+    # the largest difference between two runs in the overhead subtracted from a call's time
     doubt: float = 0.0
+    # both sides are from emulators or simulators, which are the same in each run
     is_emulated: bool = False
-    is_paired: bool = False
+    is_paired: bool = False  # it is judged in pairs of alternating sessions, not sample by sample
 
 
 @dataclass(frozen=True, kw_only=True)

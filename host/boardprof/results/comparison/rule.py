@@ -44,18 +44,13 @@ class RuleError(UsageError):
 
 @dataclass(frozen=True)
 class Usual:
-    """What is usual for a value: its level in the runs since the last change.
+    """What is usual for a value: its level in the runs since the last change."""
 
-    Attributes:
-        middle: the median of the runs.
-        spread: their median distance from it, times 1.4826. For a normal distribution this is the
-            standard deviation; a single outlier has no weight.
-        runs: how many there are.
-    """
-
-    middle: int | float
+    middle: int | float  # the median of the runs
+    # their median distance from it, times 1.4826. For a normal distribution this is the
+    # standard deviation; a single outlier has no weight.
     spread: float
-    runs: int
+    runs: int  # how many there are
 
 
 @dataclass(frozen=True)

@@ -42,67 +42,44 @@ _KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", LABEL)
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """One metric of one group.
+    """One metric of one group."""
 
-    Attributes:
-        key: the group.
-        metric: column name.
-        kind: of the column: Count, Duration, Percent or Ratio.
-        summary: of ``values``.
-        values: per call, in run order. Of many samples, it need not be a tuple.
-        grain: one step of its clock per call, in the metric's unit; 0 if it is not a clock.
-        is_deterministic: the same code gives the same samples in each run, in the same order.
-        is_stepped: likewise, except for steps of the clock that it is read from.
-        is_emulated: the board is an emulator or a simulator; None if not known.
-        clock_kind: of the board; "" if not known.
-        board: the board's name, even if ``key.device`` is a part of it.
-        hz: rate of the clock whose steps the metric counts; None for other metrics, or if not
-            known.
-        cold_grain: one step of the clock in ``summary.first``, which is of one call.
-        overhead: the measurement overhead per call; zero if it is not known, or if the metric is
-            not a time.
-        course: if two runs have the same course other than (), their n-th values were counted in
-            the same calls.
-        inputs: CRC-32 of what the calls found in their arrays; "" if not known.
-        doubts: why the numbers may be wrong; () if nothing was found.
-        writes_arrays: the calls write to their arrays.
-        meter: what measured an energy; "" if not known.
-    """
-
-    key: GroupKey
-    metric: str
-    kind: Kind
-    summary: Summary
+    key: GroupKey  # the group
+    metric: str  # column name
+    kind: Kind  # of the column: Count, Duration, Percent or Ratio
+    summary: Summary  # of ``values``
+    # per call, in run order. Of many samples, it need not be a tuple.
     values: Sequence[int | float]
+    # one step of its clock per call, in the metric's unit; 0 if it is not a clock
     grain: float = 0.0
+    # the same code gives the same samples in each run, in the same order
     is_deterministic: bool = False
-    is_stepped: bool = False
-    is_emulated: bool | None = None
-    clock_kind: str = ""
-    board: str = ""
+    is_stepped: bool = False  # likewise, except for steps of the clock that it is read from
+    is_emulated: bool | None = None  # the board is an emulator or a simulator; None if not known
+    clock_kind: str = ""  # of the board; "" if not known
+    board: str = ""  # the board's name, even if ``key.device`` is a part of it
+    # rate of the clock whose steps the metric counts; None for other metrics, or if not known
     hz: int | None = None
-    cold_grain: float = 0.0
+    cold_grain: float = 0.0  # one step of the clock in ``summary.first``, which is of one call
+    # the measurement overhead per call; zero if it is not known, or if the metric is not a
+    # time
     overhead: Overhead = NOTHING
+    # if two runs have the same course other than (), their n-th values were counted in the
+    # same calls
     course: tuple[int, ...] = ()
-    inputs: str = ""
-    doubts: tuple[str, ...] = ()
-    writes_arrays: bool = False
-    meter: str = ""
+    inputs: str = ""  # CRC-32 of what the calls found in their arrays; "" if not known
+    doubts: tuple[str, ...] = ()  # why the numbers may be wrong; () if nothing was found
+    writes_arrays: bool = False  # the calls write to their arrays
+    meter: str = ""  # what measured an energy; "" if not known
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Samples that `summaries` leaves out.
+    """Samples that `summaries` leaves out."""
 
-    Attributes:
-        key: the group; None for the whole Report.
-        metric: column name.
-        why: the reason, as a part of a sentence.
-    """
-
-    key: GroupKey | None
-    metric: str
-    why: str
+    key: GroupKey | None  # the group; None for the whole Report
+    metric: str  # column name
+    why: str  # the reason, as a part of a sentence
 
 
 def summaries(

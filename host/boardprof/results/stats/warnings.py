@@ -66,23 +66,14 @@ _FEWEST_NOT_EQUAL = 10
 
 @dataclass(frozen=True)
 class Warning_:
-    """One warning.
+    """One warning."""
 
-    Attributes:
-        kind: what it is.
-        key: the group of rows.
-        metric: the column.
-        text: what was seen, in one sentence.
-        hint: what to do, in one sentence.
-        has_others: other groups differ from this one only in their arguments.
-    """
-
-    kind: Kind
-    key: GroupKey
-    metric: str
-    text: str
-    hint: str
-    has_others: bool = False
+    kind: Kind  # what it is
+    key: GroupKey  # the group of rows
+    metric: str  # the column
+    text: str  # what was seen, in one sentence
+    hint: str  # what to do, in one sentence
+    has_others: bool = False  # other groups differ from this one only in their arguments
 
     def __str__(self) -> str:
         """Return the subject and both sentences."""
