@@ -266,50 +266,46 @@ _MOST_PATTERNS: Final = 8
 """Maximum number of patterns to try on a row; few Reports have more kinds of row."""
 
 
+_Columns: TypeAlias = tuple[tuple[str, Kind], ...]
+"""Names and kinds of a row's columns."""
+
+
 class RowPatterns:
     """Patterns of the kinds of row seen so far in an array of rows."""
 
     def __init__(self) -> None:
         """Begin without patterns."""
-        self._patterns: dict[tuple[tuple[str, Kind], ...], _RowPattern] = {}
+        self._patterns: dict[_Columns, re.Pattern[str]] = {}
 
     def learn(self, row: Row) -> None:
         """Add a pattern for rows like this one."""
         columns = tuple((name, type(metric)) for name, metric in row.items())
         if columns and len(self._patterns) < _MOST_PATTERNS and columns not in self._patterns:
-            self._patterns[columns] = _RowPattern.of(columns)
+            self._patterns[columns] = _pattern_of(columns)
 
     def take(self, reader: JsonReader, builder: CallsBuilder) -> None:
         """Read the rows after an element of the array, as long as one of the patterns matches."""
-        while any(each.take(reader, builder) for each in self._patterns.values()):
+        while any(self._take(each, reader, builder) for each in self._patterns):
             pass
 
-
-@dataclass(frozen=True)
-class _RowPattern:
-    """One kind of row."""
-
-    names: tuple[str, ...]
-    kinds: tuple[Kind, ...]
-    pattern: re.Pattern[str]  # matches a row and the comma before it, with a group for each column
-
-    @classmethod
-    def of(cls, columns: tuple[tuple[str, Kind], ...]) -> _RowPattern:
-        texts: dict[Kind, str] = {str: _TEXT, Count: _INTEGER}
-        members = ", ?".join(
-            rf'{re.escape(quoted(name))}: ?\{{"{TAGS[kind]}": ?{texts.get(kind, _FLOAT)}\}}'
-            for name, kind in columns
-        )
-        names, kinds = zip(*columns, strict=True)
-        return cls(names, kinds, re.compile(rf", ?\{{{members}\}}"))
-
-    def take(self, reader: JsonReader, builder: CallsBuilder) -> bool:
-        """Read matching rows; return whether there were any."""
-        rows = reader.elements_like(self.pattern)
+    def _take(self, columns: _Columns, reader: JsonReader, builder: CallsBuilder) -> bool:
+        """Read rows of one kind; return whether there were any."""
+        rows = reader.elements_like(self._patterns[columns])
         if rows:
-            columns = zip(self.kinds, zip(*rows, strict=True), strict=True)
-            builder.extend(self.names, [(kind, _raws(kind, texts)) for kind, texts in columns])
+            names, kinds = zip(*columns, strict=True)
+            texts_of = zip(kinds, zip(*rows, strict=True), strict=True)
+            builder.extend(names, [(kind, _raws(kind, texts)) for kind, texts in texts_of])
         return bool(rows)
+
+
+def _pattern_of(columns: _Columns) -> re.Pattern[str]:
+    """Return what matches a row and the comma before it, with a group for each column."""
+    texts: dict[Kind, str] = {str: _TEXT, Count: _INTEGER}
+    members = ", ?".join(
+        rf'{re.escape(quoted(name))}: ?\{{"{TAGS[kind]}": ?{texts.get(kind, _FLOAT)}\}}'
+        for name, kind in columns
+    )
+    return re.compile(rf", ?\{{{members}\}}")
 
 
 def _raws(kind: Kind, texts: tuple[str, ...]) -> Sequence[Any]:

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -273,13 +273,7 @@ def _taken(columns: Sequence[Ints], mine: Sequence[npt.NDArray[np.bool_]]) -> In
 class _PassSamples(Sequence[SampleRecord]):
     """The passes of a range as samples of a record, each made when it is looked at."""
 
-    def __init__(
-        self,
-        run: ProbeRun,
-        begin: Ints,
-        end: Ints,
-        net: Ints,
-    ) -> None:
+    def __init__(self, run: ProbeRun, begin: Ints, end: Ints, net: Ints) -> None:
         self._run = run
         self._begin, self._end, self.net = begin, end, net
         self.empty = round(run.costs.empty)
@@ -298,11 +292,7 @@ class _PassSamples(Sequence[SampleRecord]):
     def __len__(self) -> int:
         return len(self.net)
 
-    @overload
-    def __getitem__(self, index: int) -> SampleRecord: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[SampleRecord]: ...
-    def __getitem__(self, index: int | slice) -> SampleRecord | list[SampleRecord]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         found = self.sample(index)
@@ -483,16 +473,8 @@ def _measurement(
 ) -> Measurement:
     facts, layout = run.facts, PASSES[run.clock.unit]
     counter = layout.counters[0]
-    info = CounterInfo(
-        counter.name,
-        run.clock.source,
-        _BITS,
-        run.clock.hz,
-        0,
-        False,
-        CounterStatus.OK,
-        0,
-    )
+    what, hz = run.clock.source, run.clock.hz
+    info = CounterInfo(counter.name, what, _BITS, hz, 0, False, CounterStatus.OK, 0)
     collector = CollectorInfo(0, layout.name, layout.schema_id, layout.version, layout.crc, (info,))
     device = Device(
         name=facts.board,

@@ -56,15 +56,11 @@ class Numbers(Sequence[Any]):
         """Return how many there are."""
         return self._count
 
-    @overload
-    def __getitem__(self, index: int) -> int | float: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         """Return one of them, or some."""
         if not isinstance(index, slice):
             at = range(self._count)[index]
-            return cast("int | float", self._compute(at, at + 1)[0].item())
+            return self._compute(at, at + 1)[0].item()
         first, end, step = index.indices(self._count)
         if step != 1:
             return list(self.array()[index].tolist())
@@ -88,11 +84,7 @@ class Repeated(Sequence[Any]):
         """Return how many there are, with all repetitions."""
         return self.bounds[-1]
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         """Return one of them, or some."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
