@@ -317,12 +317,8 @@ class DeviceBlobs:
         runs = [self._pass(each, place) for each, place in zip(stored.passes, places, strict=True)]
         windows = tuple(run.windows(each) for run, each in zip(runs, stored.passes, strict=True))
         for each, place in zip(windows, places, strict=True):
-            for key, samples in (
-                ("samples", each.samples),
-                ("calibration_samples", each.calibration_samples),
-                ("totals", each.totals),
-            ):
-                if not samples:
+            for key in ("samples", "calibration_samples", "totals"):
+                if not getattr(each, key):
                     raise unreadable(f"there are no {key}", f"{place}.{key}")
         return Measurement(
             **stored.facts,
@@ -348,18 +344,14 @@ class DeviceBlobs:
             if index not in self._pairs:
                 what = f"the device has no collector with index {index!r}"
                 raise unreadable(what, f"{at}.collectors[{place}]")
-        collectors: list[CollectorInfo] = []
+        collectors = [c for c in self.renamed.collectors if c.index in stored.collectors]
         layouts: dict[int, Layout] = {}
-        for before, collector in zip(self.device.collectors, self.renamed.collectors, strict=True):
-            if collector.index not in stored.collectors:
-                continue
-            meanings = (meaning for _, meaning in self._pairs[before.index])
-            counters = zip(meanings, collector.counters, strict=True)
-            collectors.append(collector)
+        for collector in collectors:
+            pairs = zip(self._pairs[collector.index], collector.counters, strict=True)
             layouts[collector.schema_id] = replace(
                 self.layouts[collector.schema_id],
                 version=collector.version,
-                counters=tuple(replace(meaning, name=info.name) for meaning, info in counters),
+                counters=tuple(replace(meaning, name=info.name) for (_, meaning), info in pairs),
                 programmable=False,
             )
         events = frozenset(itertools.chain.from_iterable(stored.events.values()))

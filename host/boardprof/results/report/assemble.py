@@ -7,14 +7,13 @@ import base64
 import math
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, raw_of
 from boardprof.results.record import (
     ColdRecord,
-    Device,
     MeasurementRecord,
     Output,
     PassRecord,
@@ -411,37 +410,23 @@ def _value(sample: Sample, counter: str) -> int:
 
 def _simulated(measurement: Measurement, finding: _Finding) -> Measurement:
     """Return a measurement with a simulated clock, without the counters that have no meaning."""
-    lost = finding.unsupported
-    cold = measurement.cold
-    return replace(
-        measurement,
-        device=_device(measurement.device, finding),
-        passes=tuple(
-            replace(
-                each,
-                samples=_without(lost, each.samples),
-                calibration_samples=_without(lost, each.calibration_samples),
-                totals=_without(lost, each.totals),
-            )
-            for each in measurement.passes
-        ),
-        clock_fit=None,
-        cold=None if cold is None else replace(cold, sample=_without(lost, [cold.sample])[0]),
-    )
 
+    def without_lost(sample: Sample) -> Sample:
+        readings = sample.readings.items()
+        return replace(sample, readings={n: r for n, r in readings if n not in finding.unsupported})
 
-def _device(device: Device, finding: _Finding) -> Device:
-    return replace(
+    device, cold = measurement.device, measurement.cold
+    device = replace(
         device,
         clock_kind="simulated",
         emulated=True,
         clock_reason=f"{finding.why}; if the core is real, use --clock measured",
         unsupported={**device.unsupported, **finding.unsupported},
     )
-
-
-def _without(lost: Collection[str], samples: Iterable[Sample]) -> tuple[Sample, ...]:
-    return tuple(
-        replace(each, readings={n: r for n, r in each.readings.items() if n not in lost})
-        for each in samples
+    return replace(
+        measurement,
+        device=device,
+        passes=tuple(each.changed(without_lost) for each in measurement.passes),
+        clock_fit=None,
+        cold=cold and replace(cold, sample=without_lost(cold.sample)),
     )

@@ -175,18 +175,16 @@ def _configuration(
             shares = [each.ratio for each in mine if isinstance(each, Ratio)]
             found[f"{device} perturbation"] = perturbation_text(shares)
     found.pop("Results differ", None)
-    if differ := differing_results(map(_result, measurements)):
+    results = (
+        (m.name, m.arguments, m.label, m.device, m.flags or "", str(m.result or ""))
+        for m in measurements
+    )
+    if differ := differing_results(results):
         found["Results differ"] = "; ".join(differ)
     found.pop("Missing", None)
     if missing:
         found["Missing"] = "; ".join(missing)
     return found
-
-
-def _result(measurement: MeasurementRecord) -> tuple[str, str, str, str, str, str]:
-    each, result = measurement, measurement.result
-    text = str(result or "")
-    return each.name, each.arguments, each.label, each.device, each.flags or "", text
 
 
 # -- a part of a Report -------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -136,20 +136,6 @@ class LineCost:
     interval: Interval | None = None  # of the share; None if it is exact
 
 
-class _Times:
-    """How often a line was executed, by its instructions at each place where it is inlined."""
-
-    def __init__(self) -> None:
-        self._found: defaultdict[object, dict[int, int]] = defaultdict(dict)
-
-    def add(self, instruction: Instruction, times: int) -> None:
-        here = self._found[instruction.symbol, instruction.frames[1:]]
-        here[instruction.address] = here.get(instruction.address, 0) + times
-
-    def most(self) -> int:
-        return sum(max(each.values()) for each in self._found.values())
-
-
 @dataclass(frozen=True)
 class PathCost:
     """What a call path costs, outermost function first."""
@@ -269,12 +255,15 @@ class Profile:
         column = self.column(metric)
         own: defaultdict[tuple[str, int, str], int] = defaultdict(int)
         below: defaultdict[tuple[str, int, str], int] = defaultdict(int)
-        times: defaultdict[tuple[str, int, str], _Times] = defaultdict(_Times)
+        # how often each instruction of a line ran, at each place where the line is inlined
+        times: defaultdict[tuple[str, int, str], dict[object, Counter[int]]] = defaultdict(dict)
         for _, number, cost in self._of_the_call:
             key = self._line(number)
             own[key] += cost[column]
             if self.exact:
-                times[key].add(self.instructions[number], cost[0])
+                instruction = self.instructions[number]
+                place = instruction.symbol, instruction.frames[1:]
+                times[key].setdefault(place, Counter())[instruction.address] += cost[0]
         for site in self.sites:
             is_recursion = site.callee in self._path(site.caller)
             if site.caller not in self.in_interrupts and not is_recursion:
@@ -285,7 +274,7 @@ class Profile:
                 *key,
                 self=own[key],
                 calls=below[key],
-                executions=times[key].most(),
+                executions=sum(max(each.values()) for each in times[key].values()),
                 share=own[key] / total if total else 0.0,
                 interval=self._interval(own[key], total),
             )

@@ -104,13 +104,11 @@ def summaries(
     found: list[list[GroupSummary]] = [[] for _ in keys]
     for metric in calls.names:
         column = calls.column(metric)
-        if metric == _CALLS or column.kind not in (Count, Duration, Percent, Ratio):
-            continue
-        if metric in without:
+        if metric in (_CALLS, *without) or column.kind not in (Count, Duration, Percent, Ratio):
             continue
         for place, part in enumerate(_parts(groups, metric, column, calls.column(_CALLS))):
-            if len(part.values):
-                summary = _summary(keys[place], metric, column.kind, part, origin_of[place])
+            if len(part[0]):
+                summary = _summary(keys[place], metric, column.kind, *part, origin_of[place])
                 found[place].append(summary)
     return [summary for group in found for summary in group]
 
@@ -169,10 +167,8 @@ def _uncounted(
     for key, (values,), (_, numbers) in each:
         lost = len(values) - sum(map(_is_number_of_calls, numbers))
         if lost:
-            has = "has" if lost == 1 else "have"
-            why = (
-                f"{lost} of {len(values)} samples {has} no Count above 0, and so no value per call"
-            )
+            which = f"{lost} of {len(values)} samples {'has' if lost == 1 else 'have'}"
+            why = f"{which} no Count above 0, and so no value per call"
             yield LeftOut(GroupKey(*map(_text, key)), metric, why)
 
 
@@ -180,25 +176,20 @@ def _is_number_of_calls(number: object) -> bool:
     return type(number) is int and number > 0
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One group in one column: values per call, and the largest number of calls in a sample."""
-
-    values: Sequence[int | float]
-    most_calls: int = 1
-
-
-def _parts(groups: Groups[Any], metric: str, column: Column, calls: Column) -> Iterator[_Part]:
+def _parts(
+    groups: Groups[Any], metric: str, column: Column, calls: Column
+) -> Iterator[tuple[Sequence[int | float], int]]:
+    """Yield each group's values per call, and the largest number of calls in a sample."""
     if metric in LEVELS or column.kind in (Percent, Ratio):
         for (values,) in groups.split(column):
-            yield _Part(values if are_finite(values) else [*filter(is_finite, values)])
+            yield (values if are_finite(values) else [*filter(is_finite, values)]), 1
         return
     for values, numbers in groups.split(column, calls):
         # Convert each number once: most of a hundred thousand samples are equal.
         if not (are_finite(values) and all(map(_is_number_of_calls, _distinct(numbers)))):
             values, numbers = _countable(values, numbers)
         most = max(_distinct(numbers), default=1)
-        yield _Part(list(map(_per_call, values, numbers)) if most > 1 else values, most)
+        yield (list(map(_per_call, values, numbers)) if most > 1 else values), most
 
 
 def _distinct(numbers: Sequence[Any]) -> Iterable[Any]:
@@ -211,12 +202,9 @@ def _distinct(numbers: Sequence[Any]) -> Iterable[Any]:
 
 def _countable(values: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Return the samples that have a value per call, and their numbers of calls."""
-    pairs = [
-        (value, number)
-        for value, number in zip(values, numbers, strict=True)
-        if _is_number_of_calls(number) and is_finite(value)
-    ]
-    return [value for value, _ in pairs], [number for _, number in pairs]
+    pairs = zip(values, numbers, strict=True)
+    usable = [each for each in pairs if _is_number_of_calls(each[1]) and is_finite(each[0])]
+    return [value for value, _ in usable], [number for _, number in usable]
 
 
 def _per_call(size: int | float, number: int) -> int | float:
@@ -227,9 +215,16 @@ def _text(metric: Metric) -> str:
     return metric if isinstance(metric, str) else repr(metric)
 
 
-def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin) -> GroupSummary:
+def _summary(
+    key: GroupKey,
+    metric: str,
+    kind: Kind,
+    values: Sequence[int | float],
+    most_calls: int,
+    origin: Origin,
+) -> GroupSummary:
     step = origin.grain(metric)
-    grain = step / part.most_calls
+    grain = step / most_calls
     is_without_chance = origin.is_emulated is True and metric not in NEVER_EXACT
     is_without_chance = is_without_chance and key.label != IN_PLACE_MEAN
     # A level is measured once and repeated in each row, so it has no noise.
@@ -239,8 +234,8 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         key=key,
         metric=metric,
         kind=kind,
-        summary=summarize(part.values, first=origin.cold.get(metric), is_exact=is_exact),
-        values=tuple(part.values) if len(part.values) < LARGE else part.values,
+        summary=summarize(values, first=origin.cold.get(metric), is_exact=is_exact),
+        values=tuple(values) if len(values) < LARGE else values,
         grain=grain,
         is_deterministic=is_without_chance and is_counted and grain == 0,
         is_stepped=is_without_chance and is_counted and grain > 0,
@@ -249,7 +244,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         board=origin.board or key.device,
         hz=origin.hz(metric),
         cold_grain=step,
-        overhead=origin.overhead(metric) * (1 / part.most_calls),
+        overhead=origin.overhead(metric) * (1 / most_calls),
         course=origin.course if is_counted else (),
         inputs=origin.inputs,
         doubts=origin.doubts,
@@ -295,14 +290,11 @@ def over_limits(
             raise UnknownNameError("metric", asked, counted)
         named[name] = limit
     for each in groups:
-        limit = named.get(each.metric, math.inf)
-        if each.summary.median > limit:
-            yield (
-                each,
-                f"{title or each.key.name} on {each.key.device}: {each.metric} is "
-                f"{_number(each.summary.median)} per call (median of {each.summary.n}), "
-                f"above its limit of {_number(limit)}",
-            )
+        limit, median = named.get(each.metric, math.inf), each.summary.median
+        if median > limit:
+            what = f"{title or each.key.name} on {each.key.device}: {each.metric} is "
+            how = f"{_number(median)} per call (median of {each.summary.n})"
+            yield each, f"{what}{how}, above its limit of {_number(limit)}"
 
 
 def with_limits(
