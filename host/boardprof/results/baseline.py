@@ -67,16 +67,14 @@ from boardprof.results.row_origins import GroupKey, Origin, RowOrigins, clock_of
 from boardprof.results.stats.groups import GroupSummary, metrics_of_gates, summaries
 
 _KIND: Final = "boardprof.baseline"
-_VERSION: Final = 1
-"""Version of the layout; it grows if an old reader would misread new files."""
+_VERSION: Final = 1  # version of the layout; it grows if an old reader would misread new files
 
 _BEGINNING: Final = rf'\s*{{\s*"kind":\s*"{re.escape(_KIND)}"'
 
 _VALUES: Final = tuple(TAGS[kind] for kind in (Count, Duration, Percent, Ratio))
 """Keys of a measurement's values, by kind of metric."""
 
-_COLD: Final = "cold "
-"""Prefix of such a key for the very first call."""
+_COLD: Final = "cold "  # prefix of such a key for the very first call
 
 _BOTH_CALLS: Final = "first and last call"
 
@@ -94,11 +92,8 @@ _MOST_SAMPLES: Final = 10_000_000
 
 T = TypeVar("T", dict[str, Any], list[Any], str, int)
 
-Content: TypeAlias = dict[str, Any]
-"""A file's JSON."""
-
-Entry: TypeAlias = dict[str, Any]
-"""One of its measurements: rows of a function."""
+Content: TypeAlias = dict[str, Any]  # a file's JSON
+Entry: TypeAlias = dict[str, Any]  # one of its measurements: rows of a function
 
 # -- reading ---------------------------------------------------------------------------
 

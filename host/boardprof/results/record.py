@@ -139,8 +139,7 @@ class Output:
     values: str = ""
 
 
-RETURN: Final = "return"
-"""Name of the return value among the outputs; no parameter can have it."""
+RETURN: Final = "return"  # name of the return value among the outputs; no parameter can have it
 
 
 LIMIT: Final = "limit"
@@ -201,8 +200,7 @@ class Interrupts:
     kept_by: tuple[str, ...] = ()
 
 
-NOT_MASKED: Final = Interrupts()
-"""Interrupts were not masked, and no timer is known."""
+NOT_MASKED: Final = Interrupts()  # interrupts were not masked, and no timer is known
 
 
 class SampleRecord(NamedTuple):
@@ -368,5 +366,4 @@ class Record:
     others: Mapping[str, Any] = field(default_factory=dict)
 
 
-NO_RECORD: Final = Record()
-"""The record of a Report that has none."""
+NO_RECORD: Final = Record()  # the record of a Report that has none

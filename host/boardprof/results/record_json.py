@@ -40,8 +40,7 @@ from boardprof.results.report.profile import (
 )
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 
-SCHEMA_VERSION: Final = 1
-"""Version of the layout that this package writes and reads."""
+SCHEMA_VERSION: Final = 1  # version of the layout that this package writes and reads
 
 Place: TypeAlias = tuple[str | int, ...]
 

@@ -57,8 +57,7 @@ class Contents:
 
 
 _KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
-_FIRST_OF_A_PROFILE: Final = "function"
-"""What the JSON of ``boardprof hotspots`` begins with."""
+_FIRST_OF_A_PROFILE: Final = "function"  # what the JSON of ``boardprof hotspots`` begins with
 
 
 def render_json(report: Contents, *, compat: Compat = None) -> str:
@@ -266,8 +265,7 @@ _MOST_PATTERNS: Final = 8
 """Maximum number of patterns to try on a row; few Reports have more kinds of row."""
 
 
-_Columns: TypeAlias = tuple[tuple[str, Kind], ...]
-"""Names and kinds of a row's columns."""
+_Columns: TypeAlias = tuple[tuple[str, Kind], ...]  # names and kinds of a row's columns
 
 
 class RowPatterns:

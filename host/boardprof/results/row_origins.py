@@ -15,8 +15,7 @@ from boardprof.results.report.calls import DURATION
 from boardprof.results.report.profile import MODELLED, Profile
 from boardprof.results.report.report import Report
 
-_CPU_CLOCK = "cycles"
-"""The CPU's own cycle counter: a clock without a grain, whatever its rate."""
+_CPU_CLOCK = "cycles"  # the CPU's own cycle counter: a clock without a grain, whatever its rate
 
 
 @dataclass(frozen=True, order=True)
@@ -181,11 +180,8 @@ class RowOrigins:
         return self._steps[board]
 
 
-_MOST_WINDOWS: Final = 100
-"""Of each measurement whose windows tell the step of a clock."""
-
-_MOST_STEPS: Final = 300
-"""In a longer window, the error of the step adds up to more than a tick."""
+_MOST_WINDOWS: Final = 100  # of each measurement whose windows tell the step of a clock
+_MOST_STEPS: Final = 300  # in a longer window, the error of the step adds up to more than a tick
 
 _BY_CHANCE: Final = 0.001
 

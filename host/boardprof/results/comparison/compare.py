@@ -40,7 +40,11 @@ from boardprof.results.comparison.compatibility import (
     side_of,
     why_not,
 )
-from boardprof.results.comparison.difference import compare_outputs, difference
+from boardprof.results.comparison.difference import (
+    ComparedOutputs,
+    compare_outputs,
+    difference,
+)
 from boardprof.results.comparison.profile_difference import (
     ProfileDifference,
     profile_difference,
@@ -73,8 +77,7 @@ _PROPORTIONAL = ("cycles", DURATION, "instructions", "ticks")
 _MOST_GROUPS: Final = 100_000
 """Groups of rows in a Report; each takes 10 KB and a quarter of a millisecond."""
 
-SPREAD_RUNS: Final = 20
-"""Earlier runs that a limit in spreads comes from."""
+SPREAD_RUNS: Final = 20  # earlier runs that a limit in spreads comes from
 
 
 def compare(
@@ -119,12 +122,10 @@ def compare(
     unknown = _unknown_stacks(before, after, pairing)
     gated = apply_rules(rows, parsed, alpha, gaps, usual_of, unknown)
     outputs = compare_outputs(before, after, pairing, tolerance)
-    is_allowed = "outputs" in allowed
-    changes = () if is_allowed else outputs.changes
-    unjudged = () if is_allowed else outputs.unjudged
-    allowed_ones = outputs.changes if is_allowed else ()
-    if changes:
-        gated = replace(gated, rows=tuple(_with_outputs(gated.rows, changes)))
+    if "outputs" in allowed:
+        told = (f"Allowed: {row_title(c)}: {c.metric}: {c.text}." for c in outputs.changes)
+        outputs = ComparedOutputs(notes=(*outputs.notes, *told))
+    gated = replace(gated, rows=tuple(_with_outputs(gated.rows, outputs.changes)))
     if any(row.metric == SHARE for row in rows):
         notes.append(
             f"{SHARE} is the share of a function, with all its samples, of its board's total."
@@ -139,10 +140,12 @@ def compare(
             *_only_once(rows, _needless(new_groups, pairing)),
             *_now_unknown(rows, unknown),
             *_verdict_notes(rows, sessions),
-            *_waited(waits),
+            *_about(
+                waits,
+                "most of the change is not CPU time: it waits for other programs or in a sleep",
+            ),
             *_doubts(old_groups, new_groups),
             *outputs.notes,
-            *(f"Allowed: {row_title(each)}: {each.metric}: {each.text}." for each in allowed_ones),
             *gated.notes,
             *_of_one_run(gated.rows),
             *_modelled(rows, before, after),
@@ -153,13 +156,13 @@ def compare(
         after_name,
         identity(before, old_boards),
         identity(after, new_boards),
-        (*gated.unjudged, *unjudged),
+        (*gated.unjudged, *outputs.unjudged),
         fail_if_missing,
         gated.judged,
         gated.idle,
         _reasons(before, after, gated.rows, pairing),
         {**places_of(before), **places_of(after)},
-        changes,
+        outputs.changes,
         tuple(_over(after)),
     )
 
@@ -215,12 +218,6 @@ def _uncertainty(row: Difference) -> float:
     """Return how far the step of a row's medians may be off."""
     sides = [each for each in (row.before, row.after) if each is not None]
     return row.doubt + sum(float(each.percentiles[75] - each.percentiles[25]) / 2 for each in sides)
-
-
-def _waited(rows: Sequence[Difference]) -> list[str]:
-    """Say what a change of time is that is not one of CPU time."""
-    text = "most of the change is not CPU time: it waits for other programs or in a sleep"
-    return [f"{_names(rows)}: {text}."] if rows else []
 
 
 def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:
@@ -436,39 +433,42 @@ def _now_unknown(rows: Sequence[Difference], unknown: Mapping[tuple[str, ...], s
     ]
 
 
-def _verdict_notes(rows: Sequence[Difference], sessions: int) -> Iterator[str]:
-    """Yield why verdicts are as they are, each with the rows that it is about."""
+def _verdict_notes(rows: Sequence[Difference], sessions: int) -> list[str]:
+    """Say why verdicts are as they are, each with the rows that it is about."""
     advice = longer(one_of(row.label for row in rows))
-    others = _names(row for row in rows if row.verdict == "other inputs")
-    within = _names(row for row in rows if row.verdict == "within overhead")
-    paired = _names(row for row in rows if row.is_paired)
-    if others:
-        yield (
-            f"{others}: its arrays had other contents before, so the change is not judged; "
-            f"{option('--allow', 'inputs')} does."
-        )
-    if within:
-        yield (
-            f"{within}: the measurement overhead may differ by as much between two runs, so there "
-            f"may be no change; {advice}."
-        )
-    if paired:
-        yield f"{paired}: judged by the medians of {sessions} alternating sessions on each side."
+    return [
+        *_about(
+            (row for row in rows if row.verdict == "other inputs"),
+            "its arrays had other contents before, so the change is not judged; "
+            f"{option('--allow', 'inputs')} does",
+        ),
+        *_about(
+            (row for row in rows if row.verdict == "within overhead"),
+            "the measurement overhead may differ by as much between two runs, so there may be no "
+            f"change; {advice}",
+        ),
+        *_about(
+            (row for row in rows if row.is_paired),
+            f"judged by the medians of {sessions} alternating sessions on each side",
+        ),
+    ]
 
 
 def _of_one_run(rows: Sequence[Difference]) -> list[str]:
     """Warn that a rank test of two runs does not cover what varies from run to run."""
-    names = _names(
-        row
-        for row in rows
-        if row.broken and row.p is not None and not (row.is_emulated or row.is_paired)
-    )
-    text = (
+    found = (row for row in rows if row.broken and row.p is not None)
+    return _about(
+        (row for row in found if not (row.is_emulated or row.is_paired)),
         "one run on each side cannot show what varies from run to run, such as the CPU's clock, "
         "the placement of code and data, and other programs; believe it if it "
         f"comes again with {option('--ab-rev', 'REV')}, which measures both in turns, or in each "
-        "of two further pairs of runs"
+        "of two further pairs of runs",
     )
+
+
+def _about(rows: Iterable[Difference], text: str) -> list[str]:
+    """Say something about rows, if there are any."""
+    names = _names(rows)
     return [f"{names}: {text}."] if names else []
 
 

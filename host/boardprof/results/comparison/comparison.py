@@ -45,8 +45,7 @@ changed``: a difference of a function that now returns or writes something else.
 """
 
 
-DIFFERENT: Final = ("better", "worse", "changed")
-"""Verdicts on a difference that is real."""
+DIFFERENT: Final = ("better", "worse", "changed")  # verdicts on a difference that is real
 
 
 class ComparisonError(UsageError):

@@ -29,14 +29,9 @@ MISMATCHES: Final = ("clock", "board", "compiler", "inputs", "outputs")
 _PATH_FLAGS = ("-I", "-L", "-isystem", "-iquote", "-idirafter", "-include")
 _PATH_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=", "-fmacro-prefix-map=")
 
-_NAMED = 3
-"""Up to this many functions are named; of more, only the number is given."""
-
-_DECIMALS: Final = 9
-"""Digits of a share; further digits are rounding errors."""
-
-_SAME_RATE = 0.01
-"""Clocks that differ by less are one clock whose rate was measured twice."""
+_NAMED = 3  # up to this many functions are named; of more, only the number is given
+_DECIMALS: Final = 9  # digits of a share; further digits are rounding errors
+_SAME_RATE = 0.01  # clocks that differ by less are one clock whose rate was measured twice
 
 
 def check_allowed(allow: Iterable[str]) -> None:
@@ -80,8 +75,7 @@ def facts_of(report: Report) -> dict[str, BoardFacts]:
     }
 
 
-_IN_PROCESS: Final = "in-process:"
-"""Begin of a port: the board is in boardprof's own process."""
+_IN_PROCESS: Final = "in-process:"  # begin of a port: the board is in boardprof's own process
 
 
 def _machine(report: Report) -> str:

@@ -34,11 +34,8 @@ from boardprof.results.row_origins import GroupKey, keyed_measurements
 from boardprof.results.stats.groups import GroupSummary
 from boardprof.results.stats.summary import mann_whitney, signed_rank, smallest_p, summarize
 
-_GRAINS = 2
-"""A window and its calibration are each uncertain by one step of the clock."""
-
-_ROUNDED = 1 + 1e-9
-"""Values per call and times are rounded, which is not a difference."""
+_GRAINS = 2  # a window and its calibration are each uncertain by one step of the clock
+_ROUNDED = 1 + 1e-9  # values per call and times are rounded, which is not a difference
 
 
 def difference(

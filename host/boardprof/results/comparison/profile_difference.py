@@ -22,8 +22,7 @@ _ALIKE = 0.5
 _NEAR = 3
 """Lines apart that may cancel out: the compiler has moved an instruction from one to the other."""
 
-_CANCELS = 0.5
-"""Share of the larger of two changes below which their sum counts as nothing."""
+_CANCELS = 0.5  # share of the larger of two changes below which their sum counts as nothing
 
 
 @dataclass(frozen=True)
@@ -280,8 +279,7 @@ def _change(file: str, group: Sequence[AlignedLine]) -> LineChange:
 
 # -- samples ----------------------------------------------------------------------------------
 
-_Z = 1.96
-"""Of the 95 % interval of a normal distribution."""
+_Z = 1.96  # of the 95 % interval of a normal distribution
 
 
 def sampled_difference(

@@ -27,8 +27,7 @@ from boardprof.results.stats.summary import smallest_p
 
 _MOST_REASONS = 4
 _COLD = "cold"
-_SPREAD = "stddev"
-"""The overhead, which is subtracted from all samples alike, does not affect it."""
+_SPREAD = "stddev"  # the overhead, which is subtracted from all samples alike, does not affect it
 
 
 def _other_calls() -> str:
@@ -61,8 +60,7 @@ class Gated:
 UsualOf: TypeAlias = Callable[[Difference, str], "Usual | None"]
 """From a row and a statistic to what is usual for it; None if no earlier run has it."""
 
-FEWEST_RUNS: Final = 5
-"""The spread of fewer runs says too little."""
+FEWEST_RUNS: Final = 5  # the spread of fewer runs says too little
 
 
 def apply_rules(

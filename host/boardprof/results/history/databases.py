@@ -62,6 +62,11 @@ class Choice:
         )
 
 
+def only(name: str | None) -> frozenset[str] | None:
+    """Return the boards or functions of a `Choice` of one, or of any if it is None."""
+    return None if name is None else frozenset([name])
+
+
 # -- SQL ---------------------------------------------------------------------------------------
 
 _FACTS: Final = (
@@ -291,8 +296,7 @@ def has_password(url: str) -> bool:
 #
 # A reference is ``#42``, ``last``, ``last~1``, a name, a branch or a commit.
 
-_LARGEST = (1 << 63) - 1
-"""Largest number in SQLite; no run has it."""
+_LARGEST = (1 << 63) - 1  # largest number in SQLite; no run has it
 
 _FORMS = "#NUMBER, last, last~1, a name, a branch or a commit"
 _BACK = r"(?s)(.*?)~(\d*)"

@@ -48,6 +48,10 @@ class GitState:
         parts = (", " if self.branch else " ").join(filter(None, [where, self.commit[:8]]))
         return parts + ("+" if self.is_dirty else "")
 
+    def json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {"commit": self.commit, "branch": self.branch, "dirty": self.is_dirty}
+
 
 @dataclass(frozen=True)
 class Run:
@@ -86,7 +90,6 @@ class Run:
 
     def json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        git = self.git
         return {
             "id": self.id,
             "time": self.time,
@@ -96,12 +99,7 @@ class Run:
             "build_ids": [*self.build_ids],
             "flags": [*self.flags],
             "command": self.command,
-            "git": git
-            and {
-                "commit": git.commit,
-                "branch": git.branch,
-                "dirty": git.is_dirty,
-            },
+            "git": self.git and self.git.json(),
             "project": self.project,
             "version": self.version,
             "rows": self.rows,
@@ -141,8 +139,7 @@ CONTENTS: Final = ("boards", "functions", "build_ids", "flags")
 FOLDER: Final = "folder"
 """Beside the contents: the name of the project's folder, where one machine has the history."""
 
-FILES: Final = "files"
-"""Likewise the measured files."""
+FILES: Final = "files"  # likewise the measured files
 
 
 def contents_of(report: Report) -> dict[str, tuple[str, ...]]:
@@ -174,8 +171,7 @@ def _texts(values: Iterable[object]) -> tuple[str, ...]:
 
 
 LAST = "last"
-KINDS = ("name", "branch", "commit")
-"""What ``KIND:`` in a reference can say."""
+KINDS = ("name", "branch", "commit")  # what ``KIND:`` in a reference can say
 
 _LONGEST_NAME = 200
 
@@ -425,8 +421,7 @@ def has_branch(folder: str | Path, name: str) -> bool:
     )
 
 
-_LONGEST_CHAIN = 8
-"""Limit for clones of clones on one machine."""
+_LONGEST_CHAIN = 8  # limit for clones of clones on one machine
 
 COMMIT: Final = r"[0-9a-f]{40}|[0-9a-f]{64}"
 """The id of a project without a remote: its first commit."""

@@ -7,7 +7,7 @@ import itertools
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -17,7 +17,7 @@ from boardprof.results.comparison.compare import compare as compare_reports
 from boardprof.results.comparison.comparison import Comparison, ComparisonError
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import Rule, parse_rules
-from boardprof.results.history.databases import Choice
+from boardprof.results.history.databases import Choice, only
 from boardprof.results.history.report_lookup import (
     Found,
     branch_reports,
@@ -25,12 +25,11 @@ from boardprof.results.history.report_lookup import (
     like_runs_of,
     user_history,
 )
-from boardprof.results.history.run import NothingKeptError, Run, RunId, contents_of, git_output
+from boardprof.results.history.run import NothingKeptError, Run, contents_of, git_output
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import places_of
 
-_LISTED = 1000
-"""Clean runs of a board and a function that are looked at; few of them are read."""
+_LISTED = 1000  # clean runs of a board and a function that are looked at; few of them are read
 
 
 def compare(
@@ -111,20 +110,16 @@ def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, 
     return found.report, found.label, found.run
 
 
-def _whole(report: Report) -> Report | None:
-    return report
-
-
 class BranchRuns:
     """The clean runs of a branch; each is read once."""
 
     def __init__(self, branch: str, folder: str | Path = ".") -> None:
         """Read nothing yet."""
         self.branch = branch
-        self._folder = folder
-        self._runs: dict[Choice, list[Run]] = {}
-        self._reports: dict[RunId, Report] = {}
-        self._earlier: dict[RunId, list[Report]] = {}
+        self._listed = cache(lambda choice: user_history(folder).own_runs(choice, limit=_LISTED))
+        self._loaded = cache(lambda run: user_history(folder).load(run))
+        # a run and those before it, see `branch_reports`
+        self.earlier = cache(lambda run: branch_reports(run, SPREAD_RUNS, folder))
 
     def baseline(
         self,
@@ -133,7 +128,7 @@ class BranchRuns:
         rules: Iterable[str | Rule] = (),
         allow: Sequence[str] = (),
         target: str = "",
-        part: Callable[[Report], Report | None] = _whole,
+        part: Callable[[Report], Report | None] = lambda report: report,
     ) -> Found | None:
         """Return the run that a Report is compared with; None if none is like it.
 
@@ -168,22 +163,6 @@ class BranchRuns:
             if rank == (0, True, True):
                 break
         return None if best is None else best[1]
-
-    def earlier(self, run: Run) -> list[Report]:
-        """Return a run and those before it, see `branch_reports`."""
-        if run.id not in self._earlier:
-            self._earlier[run.id] = branch_reports(run, SPREAD_RUNS, self._folder)
-        return self._earlier[run.id]
-
-    def _listed(self, choice: Choice) -> list[Run]:
-        if choice not in self._runs:
-            self._runs[choice] = user_history(self._folder).own_runs(choice, limit=_LISTED)
-        return self._runs[choice]
-
-    def _loaded(self, run: Run) -> Report:
-        if run.id not in self._reports:
-            self._reports[run.id] = user_history(self._folder).load(run)
-        return self._reports[run.id]
 
 
 def _comparable(flags: Iterable[str]) -> frozenset[str]:
@@ -294,8 +273,8 @@ def function_trends(
         branch=branch,
         is_clean=None if branch is None else True,
         has_failed=False,
-        boards=None if board is None else frozenset([board]),
-        functions=frozenset([function]),
+        boards=only(board),
+        functions=only(function),
     )
     runs = history.own_runs(choice, limit=limit)[::-1]
     if not runs:
@@ -306,13 +285,9 @@ def function_trends(
                 hint="measure first: `boardprof run` keeps each run",
             )
         names = dict.fromkeys(name for run in known for name in run.functions)
-        where = " ".join(
-            [
-                "in the runs of this project",
-                *([] if branch is None else [f"on the branch {branch} without changes"]),
-                *([] if board is None else [f"measured on {board}"]),
-            ]
-        )
+        where = "in the runs of this project"
+        where += "" if branch is None else f" on the branch {branch} without changes"
+        where += "" if board is None else f" measured on {board}"
         if function in names:
             raise UsageError(
                 f"There is no run of {function} {where}.",
@@ -333,8 +308,7 @@ def usual_branch(function: str, board: str | None = None) -> str | None:
     branch = (git_output(".", "symbolic-ref", "--short", "-q", "HEAD") or "").rstrip("\n")
     if not branch:
         return None
-    boards = None if board is None else frozenset([board])
-    choice = Choice(branch=branch, is_clean=True, boards=boards, functions=frozenset([function]))
+    choice = Choice(branch=branch, is_clean=True, boards=only(board), functions=only(function))
     return branch if user_history().own_runs(choice, limit=1) else None
 
 
@@ -358,8 +332,7 @@ def _trends(
             partial(_compared_there, function, reports[newest], tuple(allow)),
         )
         for place, trend in one.by_place.items():
-            is_other = trend.row.name != function or board not in (None, trend.row.device)
-            if is_other:
+            if trend.row.name != function or board not in (None, trend.row.device):
                 continue
             file = next((files[p.run] for p in trend.points[::-1] if files[p.run]), None)
             alike = found.setdefault(place, [])
@@ -415,11 +388,7 @@ def _json(found: RunTrend) -> dict[str, Any]:
             {**_facts(run), "median": median}
             for run, median in zip(found.runs, trend.medians, strict=True)
         ],
-        "usual": {
-            "median": usual.middle,
-            "spread": _rounded(usual.spread),
-            "runs": usual.runs,
-        },
+        "usual": {"median": usual.middle, "spread": _rounded(usual.spread), "runs": usual.runs},
         "changes": [
             {
                 **_facts(found.runs[each.at]),
@@ -440,11 +409,5 @@ def _rounded(value: float) -> int | float:
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    git = run.git
-    return {
-        "id": run.id,
-        "time": run.time,
-        "commit": git.commit if git else None,
-        "branch": git.branch if git else None,
-        "dirty": git.is_dirty if git else None,
-    }
+    git = run.git.json() if run.git else dict.fromkeys(("commit", "branch", "dirty"))
+    return {"id": run.id, "time": run.time, **git}

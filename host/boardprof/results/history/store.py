@@ -21,6 +21,7 @@ from boardprof.results.history.databases import (
     SqlRuns,
     WordLookup,
     is_url,
+    only,
     own_runs,
     parse_reference,
     require_place,
@@ -210,7 +211,7 @@ class History:
         """
         if limit is not None and (type(limit) is not int or limit < 0):
             raise UsageError(f"limit={limit!r:.60} is out of range: 0 or more, or None for all.")
-        choice = _choice(board, function)
+        choice = Choice(boards=only(board), functions=only(function))
         with self._database.reading() as table:
             if table is None:
                 return []
@@ -224,7 +225,8 @@ class History:
             HistoryError: the file cannot be read.
         """
         with self._database.reading() as table:
-            return 0 if table is None else table.count(_choice(board, function))
+            choice = Choice(boards=only(board), functions=only(function))
+            return 0 if table is None else table.count(choice)
 
     def remove(self, ref: str | int) -> Run:
         """Remove one run permanently, and return what was known about it.
@@ -347,8 +349,7 @@ class History:
 
 
 _GROUP: Final = "histories"
-_POSTGRES: Final = ("postgresql", "postgres")
-"""Schemes that libpq knows."""
+_POSTGRES: Final = ("postgresql", "postgres")  # schemes that libpq knows
 
 _EXTRA: Final = "boardprof[postgres]"
 
@@ -392,21 +393,13 @@ def _postgres(url: str, timeout_s: float) -> Database:
     return database
 
 
-_BATCH = 100
-"""Runs that are copied in one transaction."""
+_BATCH = 100  # runs that are copied in one transaction
 
 
 def _batches(runs: Iterable[Run]) -> Iterator[list[Run]]:
     left = iter(runs)
     while batch := [*itertools.islice(left, _BATCH)]:
         yield batch
-
-
-def _choice(board: str | None, function: str | None) -> Choice:
-    return Choice(
-        boards=None if board is None else frozenset([board]),
-        functions=None if function is None else frozenset([function]),
-    )
 
 
 def _insert(

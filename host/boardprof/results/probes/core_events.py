@@ -22,18 +22,14 @@ from boardprof.results.probes.events import (
 )
 from boardprof_protocol.codes import TraceId
 
-Ints = npt.NDArray[np.integer[Any]]
-"""Integers: int64, or narrower ones where there are many."""
-
-WRAP = 1 << 32
-"""The trace clock has 32 bits, unless the agent tells how often these have wrapped."""
+Ints = npt.NDArray[np.integer[Any]]  # integers: int64, or narrower ones where there are many
+WRAP = 1 << 32  # the trace clock has 32 bits, unless the agent tells how often these have wrapped
 
 _AT_ONCE = 50_000
 """Words of blocks that are decoded together: each time takes as long as thousands of words, and a
 piece of `decode_words` has some more."""
 
-_LONGEST = 1 << 61
-"""Ticks; more than any board counts."""
+_LONGEST = 1 << 61  # ticks; more than any board counts
 
 
 @dataclass(frozen=True)

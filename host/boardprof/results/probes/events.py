@@ -16,8 +16,7 @@ from boardprof.base.errors import DecodeError
 from boardprof_protocol.codes import TRACE_FIRST_NAME, ProbeKind, TraceBlockFlag, TraceId
 from boardprof_protocol.trace import TRACE_BLOCK
 
-NAMES_SECTION = "bp_trace_names"
-"""Of the ELF file."""
+NAMES_SECTION = "bp_trace_names"  # of the ELF file
 
 CHECK_SECTION = "bp_trace_check"
 """Of the ELF file, and of the memory of the board: a hash of each name."""
@@ -28,8 +27,7 @@ ADDRESSES = (TraceId.TASK, TraceId.ALLOC, TraceId.SIZE, TraceId.CALLER, TraceId.
 _PAIRS = frozenset({ProbeKind.RANGE, ProbeKind.INTERRUPT})
 """Kinds of names with two numbers: begin and end."""
 
-VALUES = frozenset({ProbeKind.U32, ProbeKind.I32, ProbeKind.F32})
-"""Kinds of names with a value."""
+VALUES = frozenset({ProbeKind.U32, ProbeKind.I32, ProbeKind.F32})  # kinds of names with a value
 
 
 @dataclass(frozen=True)
@@ -122,8 +120,7 @@ def read_names(content: bytes) -> ProbeNames:
     return ProbeNames(names)
 
 
-_HEADER = struct.Struct("<BBHIIIIQ")
-"""`TRACE_BLOCK`; struct is twenty times as fast as construct."""
+_HEADER = struct.Struct("<BBHIIIIQ")  # `TRACE_BLOCK`; struct is twenty times as fast as construct
 
 _WHOLE, _LAST = int(TraceBlockFlag.WHOLE), int(TraceBlockFlag.LAST)
 _OTHER_CLOCK = int(TraceBlockFlag.OTHER_CLOCK)
@@ -231,8 +228,7 @@ def gap(time: int, dropped: int = 0) -> Events:
     )
 
 
-_PIECE = 1 << 16
-"""Words that are decoded at once, at most: as many as the processor's cache holds."""
+_PIECE = 1 << 16  # words that are decoded at once, at most: as many as the processor's cache holds
 
 
 def join(pieces: Sequence[Events]) -> Events:
@@ -282,8 +278,7 @@ class _Records:
         return len(self.id)
 
 
-_MOST_WRAPS = 1 << 24
-"""In words that are decoded at once; of a clock of ns that is two years."""
+_MOST_WRAPS = 1 << 24  # in words that are decoded at once; of a clock of ns that is two years
 
 _ODD = (np.arange(_PIECE) & 1).astype(np.uint8)
 
@@ -402,8 +397,7 @@ def kept_blocks(
     )
 
 
-_BLOCK = 1 << 15
-"""Words of a block that the host makes."""
+_BLOCK = 1 << 15  # words of a block that the host makes
 
 
 def _block(

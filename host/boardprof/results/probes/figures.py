@@ -188,8 +188,7 @@ def is_known(tasks: Mapping[int, int]) -> bool:
 
 _BITS = 64
 
-_PASS = struct.Struct("<QQQB")
-"""A layout of `PASSES`; struct is twenty times as fast as construct."""
+_PASS = struct.Struct("<QQQB")  # a layout of `PASSES`; struct is twenty times as fast as construct
 
 
 # -- rows of a Report --------------------------------------------------------------------------

@@ -14,14 +14,9 @@ from boardprof.results.probes.events import Events
 from boardprof.results.probes.timeline import Timeline
 from boardprof_protocol.codes import TraceId
 
-UNKNOWN_CALLER = 0
-"""Of blocks whose caller the board has dropped, or does not know."""
-
-BEFORE = -1
-"""Stands for the caller of blocks that existed before recording."""
-
-_MOST_LIVE = 1 << 31
-"""An agent that has seen more blocks given back than taken counts below zero."""
+UNKNOWN_CALLER = 0  # of blocks whose caller the board has dropped, or does not know
+BEFORE = -1  # stands for the caller of blocks that existed before recording
+_MOST_LIVE = 1 << 31  # an agent that has seen more blocks given back than taken counts below zero
 
 
 @dataclass(frozen=True)

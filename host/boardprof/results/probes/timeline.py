@@ -23,8 +23,7 @@ from boardprof_protocol.codes import ProbeKind, TraceId
 _AT_ONCE = 1 << 20
 """Events that are put together at once: what lies between takes no memory for all of them."""
 
-UNKNOWN_TASK = -1
-"""Before the first switch, and after dropped events until the next one."""
+UNKNOWN_TASK = -1  # before the first switch, and after dropped events until the next one
 
 
 @dataclass(frozen=True)

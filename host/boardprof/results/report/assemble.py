@@ -288,8 +288,7 @@ def content_of(array: npt.NDArray[Any]) -> bytes:
     return array.tobytes()
 
 
-_MOST_BYTES = 4096
-"""Largest array whose values a Report keeps."""
+_MOST_BYTES = 4096  # largest array whose values a Report keeps
 
 
 def _output(array: npt.NDArray[Any]) -> Output:

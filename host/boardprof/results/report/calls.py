@@ -245,8 +245,7 @@ def _alike(mine: Values, theirs: Values) -> bool:
     )
 
 
-LARGE: Final = 50_000
-"""From this number of rows on, importing numpy pays off."""
+LARGE: Final = 50_000  # from this number of rows on, importing numpy pays off
 
 K = TypeVar("K", bound=Hashable)
 
@@ -351,8 +350,7 @@ def _in_order(values: Values, order: Sequence[int], as_array: bool = False) -> A
 
 Row: TypeAlias = dict[str, Metric]
 
-DURATION: Final = "Duration (us)"
-"""TVM's name for the column of wall time."""
+DURATION: Final = "Duration (us)"  # TVM's name for the column of wall time
 
 SHARE: Final = "Percent"
 """The column with each row's share of its device's total: the only Percent that adds up."""
@@ -360,8 +358,7 @@ SHARE: Final = "Percent"
 PERTURBATION: Final = "Perturbation (%)"
 """The share of measurement overhead in the raw window; it is subtracted from the row's counts."""
 
-STACK: Final = "Stack (bytes)"
-"""The stack need of one call; the same in each row of a measurement."""
+STACK: Final = "Stack (bytes)"  # the stack need of one call; the same in each row of a measurement
 
 ENERGY: Final = "energy (nJ)"
 """What the board's supply gave during a sample, by a power analyser; absent if in doubt."""
@@ -383,8 +380,7 @@ OF_STATISTICS: Final = frozenset([IN_PLACE_SUMS, IN_PLACE_MEAN])
 SHARES: Final = frozenset([SHARE, PERTURBATION])
 """Columns that also depend on the agent's work around the samples; they are never exact."""
 
-NEVER_EXACT: Final = SHARES | {ENERGY}
-"""Columns that differ from run to run even on an emulator."""
+NEVER_EXACT: Final = SHARES | {ENERGY}  # columns that differ from run to run even on an emulator
 
 LEVELS: Final = frozenset([STACK])
 """Columns with a level of the whole measurement: the largest is kept, and they do not add up."""

@@ -241,8 +241,7 @@ def computed(kind: str, value: float) -> Metric:
 HOOKED: Final = "interrupts"
 """The counter of interrupts with hooked handlers, and the collector that leaves them out."""
 
-TICKS: Final = "interrupt-ticks"
-"""The counter of the time that they took, hooks included."""
+TICKS: Final = "interrupt-ticks"  # the counter of the time that they took, hooks included
 
 _SWITCHES = "context-switches"
 

@@ -16,8 +16,7 @@ from boardprof.base.metrics import metric_called
 CALL, INTERRUPTS, OTHER = 0, 1, 2
 """Nodes of the tree: the call itself, all handlers, and paths beyond the recorder's limit."""
 
-Cost = tuple[int, ...]
-"""A figure for each column of a profile."""
+Cost = tuple[int, ...]  # a figure for each column of a profile
 
 OTHER_PATHS = "(other paths)"
 
@@ -26,11 +25,8 @@ MODELLED = (CORE_CYCLES, f"{CORE_CYCLES}-low", f"{CORE_CYCLES}-high")
 """The cycles that a model of the core computes from what ran: the estimate, and what they may be.
 They are never compared with the `cycles` that a board counts."""
 
-_SLEEPS = ("wfi", "wfe")
-"""Instructions in which a core waits, as a disassembly has them."""
-
-_Z = 1.959964
-"""95 % of a normal distribution are within this number of standard deviations."""
+_SLEEPS = ("wfi", "wfe")  # instructions in which a core waits, as a disassembly has them
+_Z = 1.959964  # 95 % of a normal distribution are within this number of standard deviations
 
 
 class Frame(NamedTuple):

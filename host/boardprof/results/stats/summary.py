@@ -19,8 +19,7 @@ from boardprof.results.report.calls import LARGE, numbers_of
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-PERCENTILES: Final = (5, 25, 75, 95)
-"""Percentiles of a Summary; the 50th is the median."""
+PERCENTILES: Final = (5, 25, 75, 95)  # percentiles of a Summary; the 50th is the median
 
 OUTLIER_SCORE: Final = 3.5
 """A modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin, 1993)."""
@@ -357,8 +356,7 @@ def _arrangements(ranks: tuple[int, ...], chosen: int) -> tuple[int, ...]:
 
 # -- changes in a series -------------------------------------------------------------------------
 
-FALSE_ALARMS: Final = 0.01
-"""The largest share of series without a change in which one is found."""
+FALSE_ALARMS: Final = 0.01  # the largest share of series without a change in which one is found
 
 
 @dataclass(frozen=True)
@@ -424,8 +422,7 @@ def _splits(values: Sequence[int | float], first: int) -> Iterator[tuple[int, fl
             return
 
 
-_Part: TypeAlias = tuple[int, int]
-"""First value of a part, and the first one after it."""
+_Part: TypeAlias = tuple[int, int]  # first value of a part, and the first one after it
 
 
 def _heads(n: int, least: int) -> list[_Part]:

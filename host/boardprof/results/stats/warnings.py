@@ -49,8 +49,7 @@ would be one in seven, and almost every report.
 _DRIFT_P = 0.001
 """This is tested in every run, so false alarms must be rare: they occur in one of 500 runs."""
 
-_NEARLY_1 = 1 - 1e-12
-"""The transform of 1 is infinite."""
+_NEARLY_1 = 1 - 1e-12  # the transform of 1 is infinite
 
 _LEAST_SHARE = 0.2
 _LEAST_SAMPLES = 3

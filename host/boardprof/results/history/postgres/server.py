@@ -31,14 +31,12 @@ from boardprof.results.history.run import HistoryError, storable
 _FORM: Final = "postgresql://USER@HOST:PORT/DATABASE, with the password in ~/.pgpass or PGPASSWORD"
 _ELSEWHERE: Final = "BOARDPROF_HISTORY=FILE uses a file, BOARDPROF_HISTORY=off keeps no history"
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret")
-_SHORTEST: Final = 4
-"""A shorter text is part of many words."""
+_SHORTEST: Final = 4  # a shorter text is part of many words
 
 _ONE_MOMENT: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 """All reads see the same state, even if others write meanwhile."""
 
-_GRACE_S: Final = 2.0
-"""The server is to give up by itself first: it knows why."""
+_GRACE_S: Final = 2.0  # the server is to give up by itself first: it knows why
 
 
 class PostgresDatabase:
@@ -293,8 +291,7 @@ _TABLES: Final = text(
     "AND relname IN ('alembic_version', 'runs', 'candidates')"
 )
 
-_FETCHED: Final = 200
-"""Rows that are fetched at a time: a name usually means the first one."""
+_FETCHED: Final = 200  # rows that are fetched at a time: a name usually means the first one
 
 
 class VersionRowError(Exception):
