@@ -21,6 +21,7 @@ from boardprof.results.comparison.comparison import (
     OutputChange,
     OverLimit,
     first_of,
+    keys_of,
     longer,
     place_in,
     row_title,
@@ -52,13 +53,14 @@ from boardprof.results.comparison.profile_difference import (
 )
 from boardprof.results.comparison.rule import Rule, Usual, parse_rules, statistic
 from boardprof.results.comparison.rule_check import UsualOf, apply_rules
-from boardprof.results.record import LIMIT, NO_RECORD
+from boardprof.results.record import LIMIT
 from boardprof.results.report.calls import DURATION, SHARE, SHARES, STACK, one_of
 from boardprof.results.report.profile import CORE_CYCLES, MODELLED, Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import (
     GroupKey,
     ProfiledRow,
+    keyed_measurements,
     places_of,
     profiles_of,
     stack_reasons,
@@ -169,19 +171,12 @@ def compare(
 
 def _over(report: Report) -> Iterator[OverLimit]:
     """Yield what a Report says of limits."""
-    for each in (report.record or NO_RECORD).measurements:
+    for key, each in keyed_measurements(report):
         for found in each.findings:
             kind, _, metric = found.kind.partition(" ")
             if kind == LIMIT:
-                yield OverLimit(
-                    name=each.name,
-                    shapes=each.arguments,
-                    device=each.device,
-                    flags="",
-                    label=each.label,
-                    metric=f"limit of {metric}",
-                    text=found.text,
-                )
+                group = keys_of(replace(key, flags=""))
+                yield OverLimit(**group, metric=f"limit of {metric}", text=found.text)
 
 
 def _with_outputs(

@@ -168,45 +168,33 @@ def keys_of(group: GroupKey | MetricRow) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of two Reports.
+    """A comparison of two Reports."""
 
-    Attributes:
-        rows: one for each metric and group, in the order of the Reports.
-        notes: for the reader: allowed mismatches, rules without effect ...
-        rules: all rules that were applied.
-        alpha: the level of the rank test.
-        before_name: name of the old side.
-        after_name: name of the new side.
-        before_facts: identity of the old side: build, compiler, flags.
-        after_facts: likewise.
-        unjudged: rows that rules apply to but could not judge. The row is missing or cannot be
-            compared, it has too few samples for the rank test, or the limit is less than the
-            uncertainty of the measurement overhead.
-        fails_if_missing: unjudged rows are failures.
-        judged: how many rows at least one rule could judge.
-        idle: rules for metrics that functions of the older run did not have then.
-        reasons: place of a row that changed -> where in the function it changed, if both Reports
-            have a profile of it.
-        sources: function -> where it is defined, if a Report knows it.
-        outputs: what functions return or write now that they did not before.
-        over: the values of the newer Report that are above a limit of their benchmark.
-    """
-
-    rows: tuple[Difference, ...]
-    notes: tuple[str, ...] = ()
-    rules: tuple[Rule, ...] = ()
-    alpha: float = 0.01
-    before_name: str = "before"
-    after_name: str = "after"
+    rows: tuple[Difference, ...]  # one for each metric and group, in the order of the Reports
+    notes: tuple[str, ...] = ()  # for the reader: allowed mismatches, rules without effect
+    rules: tuple[Rule, ...] = ()  # all rules that were applied
+    alpha: float = 0.01  # the level of the rank test
+    before_name: str = "before"  # name of the old side
+    after_name: str = "after"  # name of the new side
+    # identity of the old side: build, compiler, flags
     before_facts: tuple[tuple[str, str], ...] = field(default=())
-    after_facts: tuple[tuple[str, str], ...] = field(default=())
+    after_facts: tuple[tuple[str, str], ...] = field(default=())  # likewise
+    # rows that rules apply to but could not judge. The row is missing or cannot be compared, it has
+    # too few samples for the rank test, or the limit is less than the uncertainty of the
+    # measurement overhead.
     unjudged: tuple[Unjudged, ...] = ()
-    fails_if_missing: bool = False
-    judged: int = 0
+    fails_if_missing: bool = False  # unjudged rows are failures
+    judged: int = 0  # how many rows at least one rule could judge
+    # rules for metrics that functions of the older run did not have then
     idle: tuple[Rule, ...] = ()
+    # place of a row that changed -> where in the function it changed, if both Reports have a
+    # profile of it
     reasons: Mapping[tuple[str, ...], ProfileDifference] = field(default_factory=dict)
+    # function -> where it is defined, if a Report knows it
     sources: Mapping[str, SourcePlace] = field(default_factory=dict)
+    # what functions return or write now that they did not before
     outputs: tuple[OutputChange, ...] = ()
+    # the values of the newer Report that are above a limit of their benchmark
     over: tuple[OverLimit, ...] = ()
 
     @property

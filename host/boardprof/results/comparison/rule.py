@@ -55,26 +55,17 @@ class Usual:
 
 @dataclass(frozen=True)
 class Rule:
-    """A limit to the change of one statistic of the metrics with a name.
+    """A limit to the change of one statistic of the metrics with a name."""
 
-    Attributes:
-        text: as it was written.
-        metric: a name, or a glob.
-        statistic: one of `STATISTICS`, per call.
-        sign: ">" limits growth, "<" limits shrinking.
-        limit: >= 0 for ">", <= 0 for "<"; a change equal to the limit is allowed.
-        unit: "%" of the old value, "" the metric's own unit, "pp" points of a Percent, "spread"
-            spreads of earlier runs: the limit is then a distance from their median.
-        benchmark: the only benchmark that it is for; "" for all rows.
-    """
-
-    text: str
-    metric: str
-    statistic: str
-    sign: Literal[">", "<"]
-    limit: int | float
+    text: str  # as it was written
+    metric: str  # a name, or a glob
+    statistic: str  # one of `STATISTICS`, per call
+    sign: Literal[">", "<"]  # ">" limits growth, "<" limits shrinking
+    limit: int | float  # >= 0 for ">", <= 0 for "<"; a change equal to the limit is allowed
+    # "%" of the old value, "" the metric's own unit, "pp" points of a Percent, "spread" spreads of
+    # earlier runs: the limit is then a distance from their median
     unit: Unit
-    benchmark: str = ""
+    benchmark: str = ""  # the only benchmark that it is for; "" for all rows
 
     def is_about(self, name: str, label: str) -> bool:
         """Tell whether it is for the rows of a function with a label."""

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -108,9 +108,8 @@ class SqlRuns:
 
     def kept_contents(self, row: Any) -> Mapping[str, Sequence[str]]:
         """Return what a run is of from its row, by the names of `CONTENTS`."""
-        return {
-            name: [*filter(None, row[name] or ())] for name in CONTENTS
-        }  # others may write NULL
+        # Others may write NULL.
+        return {name: [*filter(None, row[name] or ())] for name in CONTENTS}
 
     def written_contents(self, contents: Mapping[str, Sequence[str]]) -> Sequence[object]:
         """Return the values of the columns with the contents."""
@@ -175,11 +174,8 @@ class SqlRuns:
         self, record: StoredRun, packed: bytes, rows: int, contents: Mapping[str, Sequence[str]]
     ) -> int:
         """Add a run; return its number, which no run has had before."""
-        each = record
-        facts = (each.time, each.name, each.command, each.project)
-        git = (each.commit, each.branch, each.dirty)
-        own = self.written_contents(contents)
-        values = [*facts, *git, each.version, each.failed, packed, rows, *own]
+        *facts, _ = astuple(record)  # all but its Report, in the order of the columns
+        values = [*facts, packed, rows, *self.written_contents(contents)]
         columns = ", ".join([*_FACTS, "report", "rows", *self.contents])
         marks = ", ".join("?" * len(values))
         statement = f"INSERT INTO {self.tables}runs ({columns}) VALUES ({marks})"
@@ -385,11 +381,9 @@ class WordLookup:
                 found[kind] = _newest(runs, reference.back - 1) if reference.back else newest
         if len({run and run.id for run in found.values()}) > 1:
             raise self._ambiguous()
-        return (
-            next(iter(found.values()))
-            if found
-            else _newest(self._of_kind("commit"), reference.back)
-        )
+        if found:
+            return next(iter(found.values()))
+        return _newest(self._of_kind("commit"), reference.back)
 
     def error(self) -> UnknownNameError:
         """Return the error for a reference without a run; it suggests what exists instead."""

@@ -82,11 +82,8 @@ class SqliteDatabase:
         if not self.may_exist():
             yield None
             return
-        path, timeout_s = self.path, self.timeout_s
-        with (
-            _told(path, timeout_s, "read"),
-            contextlib.closing(_open_to_read(path, timeout_s)) as file,
-        ):
+        path, limit = self.path, self.timeout_s
+        with _told(path, limit, "read"), contextlib.closing(_open_to_read(path, limit)) as file:
             file.execute("BEGIN")  # all reads see the same state, even if others write meanwhile
             yield SqliteRuns(file) if _has_tables(file, path) else None
 

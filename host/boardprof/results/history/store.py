@@ -342,10 +342,9 @@ class History:
 
     def _project_told(self) -> Project | None:
         """Return the same, or None if git does not answer: the run is kept anyway."""
-        try:
+        with contextlib.suppress(HistoryError):
             return self._project()
-        except HistoryError:
-            return None
+        return None
 
 
 _GROUP: Final = "histories"
@@ -416,7 +415,6 @@ def _insert(
 
 
 def _is_same(kept: bytes, report: Report) -> bool:
-    try:
+    with contextlib.suppress(ValueError, ReportFileError):
         return Report.from_json(unpacked(kept)) == report
-    except (ValueError, ReportFileError):
-        return False
+    return False

@@ -57,21 +57,15 @@ class ProbeNames:
     @cached_property
     def by_number(self) -> dict[int, ProbeName]:
         """The names by each of their numbers."""
-        found = {}
-        for name in self.names:
-            found[name.number] = name
-            if name.kind in _PAIRS:
-                found[name.number + 1] = name
-        return found
+        ends = {name.number + 1: name for name in self.of_kind(*_PAIRS)}
+        return {name.number: name for name in self.names} | ends
 
     @cached_property
     def has_value(self) -> npt.NDArray[np.bool_]:
         """Whether the record of an id, 0 to 255, has a value."""
         found = np.zeros(256, np.bool_)
         found[[each for each in TraceId if each != TraceId.INTERRUPT_EXIT]] = True
-        for name in self.names:
-            if name.kind in VALUES and name.number < 256:
-                found[name.number] = True
+        found[[name.number for name in self.of_kind(*VALUES) if name.number < 256]] = True
         return found
 
     @cached_property
@@ -156,8 +150,7 @@ def blocks(content: bytes, order: str = "<") -> Iterator[TraceBlock]:
             return
         words = all_words[at // 4 : at // 4 + count]
         at += 4 * count
-        is_last, whole = bool(flags & _LAST), bool(flags & _WHOLE)
-        other = bool(flags & _OTHER_CLOCK)
+        is_last, whole, other = (bool(flags & each) for each in (_LAST, _WHOLE, _OTHER_CLOCK))
         yield TraceBlock(core, sequence, dropped, is_last, whole, other, last, now, ticks, words)
 
 
@@ -204,7 +197,7 @@ def decode_words(words: npt.NDArray[np.uint32], names: ProbeNames) -> Events:
     while at < len(words):
         piece = words[at : at + _PIECE]
         records = _records(piece, names.has_value, is_last=at + _PIECE >= len(words))
-        if not records.count:
+        if not len(records.id):
             break
         pieces.append(_events(records, now, names))
         now += int(records.delta.sum(dtype=np.int64))
@@ -264,18 +257,13 @@ def _nothing_late(count: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uin
     return np.zeros(count, np.bool_), np.zeros(count, np.uint32)
 
 
-@dataclass(frozen=True)
-class _Records:
+class _Records(NamedTuple):
     """Records as they stand in words: id, delta and value of each one."""
 
     id: npt.NDArray[np.uint8]
     delta: npt.NDArray[np.integer[Any]]
     value: npt.NDArray[np.uint32]
     words: int
-
-    @property
-    def count(self) -> int:
-        return len(self.id)
 
 
 _MOST_WRAPS = 1 << 24  # in words that are decoded at once; of a clock of ns that is two years

@@ -66,23 +66,17 @@ def range_figures(run: ProbeRun, timelines: Sequence[Timeline]) -> list[RangeFig
     for name in run.names.of_kind(ProbeKind.RANGE):
         passes = [line.ranges for line in timelines]
         mine = [each.of(name.number) for each in passes]
-        nets = np.concatenate(
-            [each.net[which] for each, which in zip(passes, mine, strict=True)]
-            or [np.zeros(0, np.int64)]
-        )
+        pairs = [*zip(passes, mine, strict=True)]
+        nets = np.concatenate([np.zeros(0, np.int64), *(each.net[which] for each, which in pairs)])
         slot = slots.get(name.number)
         if len(nets):
-            total = sum(
-                int(each.net[each.outermost(which)].sum())
-                for each, which in zip(passes, mine, strict=True)
-            )
+            total = sum(int(each.net[each.outermost(which)].sum()) for each, which in pairs)
             found.append(replace(_figures(name.text, nets), total=total))
         elif slot is not None and (slot.count or slot.lost):
             cost = run.costs.slot
-            total = slot.sum - cost * slot.count
-            mean = slot.mean - cost
-            least, most = slot.least - cost, slot.most - cost
-            found.append(RangeFigures(name.text, slot.count, mean, least, most, total, slot.lost))
+            mean, total = slot.mean - cost, slot.sum - cost * slot.count
+            ends = slot.least - cost, slot.most - cost
+            found.append(RangeFigures(name.text, slot.count, mean, *ends, total, slot.lost))
     return sorted(found, key=lambda each: -each.total)
 
 
@@ -171,9 +165,8 @@ class Intervals:
     def _ranges(self, run: ProbeRun) -> list[RangeShare]:
         found = []
         for slot in run.slots:
-            before = self._slots.get(slot.number)
-            passes = slot.count - (before.count if before else 0)
-            total = slot.sum - (before.sum if before else 0)
+            before = self._slots.get(slot.number, replace(slot, count=0, sum=0))
+            passes, total = slot.count - before.count, slot.sum - before.sum
             self._slots[slot.number] = slot
             if passes > 0:
                 name = run.names.by_number[slot.number].text
@@ -383,12 +376,12 @@ class _Rows:
             if name == counter:
                 return net
             if name == DURATION:
-                return _floats(net * 1e6 / measurement.samples[0].readings[counter].hz)
+                return net * 1e6 / measurement.samples[0].readings[counter].hz
             if name == SHARE:
-                return _floats(100.0 * net / self.whole)
+                return 100.0 * net / self.whole
             if name == PERTURBATION:
                 raw = net + passes.empty
-                return _floats(100.0 * (raw - net) / np.where(raw == 0, 1, raw))
+                return 100.0 * (raw - net) / np.where(raw == 0, 1, raw)
         return np.full(len(range(self.count)[some]), raw_of(first))
 
     def numbers_of_layouts(self, known: Mapping[tuple[str, ...], int]) -> npt.NDArray[np.uint8]:
@@ -397,11 +390,6 @@ class _Rows:
             return np.full(self.count, known[next(iter(self.layouts.values()))], np.uint8)
         usual, other = (np.uint8(known[self.layouts[took]]) for took in (True, False))
         return np.where(self.range.passes.took, usual, other)
-
-
-def _floats(values: Any) -> npt.NDArray[np.float64]:
-    found: npt.NDArray[np.float64] = values
-    return found
 
 
 def _calls(parts: Sequence[_Rows]) -> Calls:
@@ -483,7 +471,6 @@ def _measurement(
         agent_version=facts.agent_version,
         build_id=facts.build_id,
         boot_id=facts.boot_id,
-        unsupported={},
         collectors=(collector,),
         clock_given=True,
     )

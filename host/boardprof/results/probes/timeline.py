@@ -263,11 +263,10 @@ class Timeline:
         count = len(pairs)
         while pairs:
             begin, end = _sorted(*pairs.pop())
-            level, task = self.level[begin[0]], self.task[begin[0]]
-            if level > 0:  # an interrupt may come in any task
-                task, level = self.task[begin], _same(int(level), len(begin))
-            else:
-                level, task = _same(0, len(begin)), _same(int(task), len(begin))
+            level = _same(int(self.level[begin[0]]), len(begin))
+            task = _same(int(self.task[begin[0]]), len(begin))
+            if level[0] > 0:  # an interrupt may come in any task
+                task = self.task[begin]
             found = (begin, end, level, task, *self._costs_of(begin, end, empty))
             for column, values in zip(columns, found, strict=True):
                 column.append(values)
@@ -416,16 +415,6 @@ class Timeline:
 # -- pairs --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """Indices of begins and their ends, of begins without an end, and how many ends have none."""
-
-    begin: Ints
-    end: Ints
-    open: Ints
-    without_begin: int
-
-
 class _Stream:
     """Begins and ends in one context. Each end belongs to the last open begin."""
 
@@ -449,14 +438,14 @@ class _Stream:
         at = np.concatenate([self._open[kept:], at])
         step = np.concatenate([np.ones(before, np.int8), step])
         segment = np.concatenate([np.full(before, self._of, segment.dtype), segment])
-        found = _match(step, segment)
-        for pieces, where in ((self._begins, found.begin), (self._ends, found.end)):
-            pieces.append(_narrow(at[where]))
-        self.without_begin += found.without_begin
+        begin, end, opened, without_begin = _match(step, segment)
+        self._begins.append(_narrow(at[begin]))
+        self._ends.append(_narrow(at[end]))
+        self.without_begin += without_begin
         last = int(segment[-1])
-        still = found.open[segment[found.open] == last]
+        still = opened[segment[opened] == last]
         kept_open = self._open[:kept] if self._of == last else self._open[:0]
-        self._lost += len(found.open) - len(still) + kept - len(kept_open)
+        self._lost += len(opened) - len(still) + kept - len(kept_open)
         self._open, self._of = np.concatenate([kept_open, at[still]]), last
 
     def pairs(self) -> tuple[Ints, Ints]:
@@ -514,12 +503,12 @@ def _depth(step: npt.NDArray[np.int8], segment: Ints, before: int = 0, since: in
     return total - lowest
 
 
-def _match(step: npt.NDArray[np.int8], segment: Ints) -> _Pairs:
-    """Find the end of each begin."""
+def _match(step: npt.NDArray[np.int8], segment: Ints) -> tuple[Ints, Ints, Ints, int]:
+    """Return begins and their ends, begins without an end, and how many ends have no begin."""
     is_begin = step > 0
     if not (is_begin[1::2].any() or segment[0] != segment[-1]) and is_begin[::2].all():
         begin, end = np.arange(0, len(step) - 1, 2), np.arange(1, len(step), 2)
-        return _Pairs(begin, end, np.arange(2 * len(begin), len(step)), 0)
+        return begin, end, np.arange(2 * len(begin), len(step)), 0
     depth = _depth(step, segment)
     before = np.concatenate([[0], depth[:-1]])
     before[1:][np.diff(segment) != 0] = 0
@@ -532,7 +521,7 @@ def _match(step: npt.NDArray[np.int8], segment: Ints) -> _Pairs:
     paired = np.flatnonzero(is_begin[order][:-1] & ~is_begin[order][1:] & same)
     begin, end = order[paired], order[paired + 1]
     is_begin[begin] = False
-    return _Pairs(begin, end, np.flatnonzero(is_begin), int(orphan.sum()))
+    return begin, end, np.flatnonzero(is_begin), int(orphan.sum())
 
 
 def _order_of(values: Ints) -> npt.NDArray[np.intp]:

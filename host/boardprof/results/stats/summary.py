@@ -48,31 +48,22 @@ class Summary:
     """Statistics of samples, in the unit of the samples.
 
     Counts stay whole; a value between two of them is a float.
-
-    Attributes:
-        n: how many samples, >= 1.
-        minimum: the smallest.
-        median: the middle one, or halfway between the middle two.
-        mean: the average.
-        maximum: the largest.
-        stddev: standard deviation of the sample (n - 1); None for a single sample.
-        cv: coefficient of variation, ``stddev / |mean|``; None if either is missing or 0.
-        percentiles: 5, 25, 75 and 95 -> value, interpolated between samples.
-        outliers: indices of the outliers, in run order.
-        first: the cold value, of the first call before the warm-up; None if not measured.
-        is_exact: the board is deterministic and all samples are equal, so they have no noise.
     """
 
-    n: int
-    minimum: int | float
-    median: int | float
-    mean: int | float
-    maximum: int | float
-    stddev: float | None
+    n: int  # how many samples, >= 1
+    minimum: int | float  # the smallest
+    median: int | float  # the middle one, or halfway between the middle two
+    mean: int | float  # the average
+    maximum: int | float  # the largest
+    stddev: float | None  # standard deviation of the sample (n - 1); None for a single sample
+    # coefficient of variation, ``stddev / |mean|``; None if either is missing or 0
     cv: float | None
+    # 5, 25, 75 and 95 -> value, interpolated between samples
     percentiles: Mapping[int, int | float]
-    outliers: tuple[int, ...] = ()
+    outliers: tuple[int, ...] = ()  # indices of the outliers, in run order
+    # the cold value, of the first call before the warm-up; None if not measured
     first: int | float | None = None
+    # the board is deterministic and all samples are equal, so they have no noise
     is_exact: bool = False
 
     def exactly(self, name: str) -> int | float:
@@ -361,19 +352,13 @@ FALSE_ALARMS: Final = 0.01  # the largest share of series without a change in wh
 
 @dataclass(frozen=True)
 class Change:
-    """A place from which on values have another level.
+    """A place from which on values have another level."""
 
-    Attributes:
-        at: number of the first value after the change, from 0.
-        before: median of the values since the change before this one.
-        after: median of the values up to the next change.
-        p: the probability of a difference like this one anywhere in a series without a change; None
-            for exact values.
-    """
-
-    at: int
-    before: int | float
-    after: int | float
+    at: int  # number of the first value after the change, from 0
+    before: int | float  # median of the values since the change before this one
+    after: int | float  # median of the values up to the next change
+    # the probability of a difference like this one anywhere in a series without a change; None for
+    # exact values
     p: float | None
 
 
