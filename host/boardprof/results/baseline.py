@@ -78,12 +78,7 @@ _COLD: Final = "cold "  # prefix of such a key for the very first call
 
 _BOTH_CALLS: Final = "first and last call"
 
-_COLUMNS: Final = {
-    "arguments": "Argument Shapes",
-    "sweep": "Flags",
-    "hash": "Hash",
-    "label": LABEL,
-}
+_COLUMNS: Final = {"arguments": "Argument Shapes", "sweep": "Flags", "hash": "Hash", "label": LABEL}
 """Column of the rows for each key of a measurement."""
 
 _NAMES: Final = {dict: "an object", list: "an array", str: "a text", int: "a whole number"}

@@ -76,12 +76,7 @@ _BLANKS: Final[Mapping[type, dict[str, Any]]] = {CollectorInfo: {"index": -1}}
 _WHOLE: Final = frozenset([ProfileTables, SampledCalls])
 """Types that have all keys without a default in Reports of all releases."""
 
-_NEEDED: Final = {
-    str: "a string",
-    int: "an integer",
-    bool: "true or false",
-    float: "a number",
-}
+_NEEDED: Final = {str: "a string", int: "an integer", bool: "true or false", float: "a number"}
 
 
 # -- the record -----------------------------------------------------------------------------------

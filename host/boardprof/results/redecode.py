@@ -48,9 +48,7 @@ _LINES = (
 
 
 def decode_again(
-    report: Report,
-    schemas: Sequence[Layout] = (),
-    folders: Mapping[str, Path] | None = None,
+    report: Report, schemas: Sequence[Layout] = (), folders: Mapping[str, Path] | None = None
 ) -> Report:
     """Return the Report that the stored blobs give now.
 

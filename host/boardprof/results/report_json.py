@@ -31,14 +31,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, Literal, TypeAlias
 
 from boardprof.base.errors import ReportFileError, UnknownNameError
-from boardprof.base.metrics import (
-    TAGS,
-    Count,
-    Kind,
-    MetricJson,
-    metric_from_json,
-    metric_to_json,
-)
+from boardprof.base.metrics import TAGS, Count, Kind, MetricJson, metric_from_json, metric_to_json
 from boardprof.results.record import Record
 from boardprof.results.record_json import dumped, json_kind, read_record, record_text
 from boardprof.results.report.calls import Calls, CallsBuilder, Column, Row, place_text

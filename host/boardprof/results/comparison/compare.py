@@ -41,11 +41,7 @@ from boardprof.results.comparison.compatibility import (
     side_of,
     why_not,
 )
-from boardprof.results.comparison.difference import (
-    ComparedOutputs,
-    compare_outputs,
-    difference,
-)
+from boardprof.results.comparison.difference import ComparedOutputs, compare_outputs, difference
 from boardprof.results.comparison.profile_difference import (
     ProfileDifference,
     profile_difference,

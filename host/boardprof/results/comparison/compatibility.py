@@ -202,10 +202,7 @@ def _board_differences(before: BoardFacts, after: BoardFacts) -> Iterator[tuple[
         old, new = (", ".join(sorted(facts.compilers)) for facts in (before, after))
         yield "compiler", f"compiled by {old} before, by {new} after."
     if before.cflags != after.cflags and before.cflags and after.cflags:
-        yield (
-            "compiler",
-            f"the board's flags are {before.cflags} before, {after.cflags} after.",
-        )
+        yield ("compiler", f"the board's flags are {before.cflags} before, {after.cflags} after.")
     changed: dict[tuple[str, str], list[str]] = {}
     for name in before.flags:
         if name in after.flags and before.flags[name] != after.flags[name]:

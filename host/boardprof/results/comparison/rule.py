@@ -151,10 +151,7 @@ def parse_rule(text: str) -> Rule:
         column, rules = several
         options = " ".join(option("--fail-if", shlex.quote(rule)) for rule in rules)
         raise RuleError(
-            text,
-            column,
-            "This is more than one rule.",
-            hint=f"pass each one separately: {options}",
+            text, column, "This is more than one rule.", hint=f"pass each one separately: {options}"
         )
     if text[:place].rstrip().endswith((">", "<", "=")):
         raise RuleError(text, place, "There are two signs.", hint=_FORM)

@@ -285,10 +285,7 @@ def _may_have_points(metric: str) -> bool:
 
 
 def _notes_of(
-    rule: Rule,
-    chosen: Sequence[Difference],
-    pairs: Sequence[_Pair],
-    alpha: float,
+    rule: Rule, chosen: Sequence[Difference], pairs: Sequence[_Pair], alpha: float
 ) -> Iterable[str]:
     if chosen and not pairs:
         if any(row.before is not None for row in chosen):

@@ -328,8 +328,7 @@ def _trends(
         if newest in used:
             continue
         one = trends_of(
-            reports[: newest + 1],
-            partial(_compared_there, function, reports[newest], tuple(allow)),
+            reports[: newest + 1], partial(_compared_there, function, reports[newest], tuple(allow))
         )
         for place, trend in one.by_place.items():
             if trend.row.name != function or board not in (None, trend.row.device):

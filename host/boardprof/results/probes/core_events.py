@@ -98,9 +98,7 @@ def _without_syncs(events: Events) -> tuple[Events, Syncs]:
     found = np.flatnonzero(is_sync[:-2] & is_sync[1:-1] & ~is_sync[2:])
     high, low = (events.value[found + i].astype(np.uint64) for i in (0, 1))
     syncs = Syncs(
-        events.time[found + 2],
-        events.took[found + 2].astype(np.int64),
-        high << np.uint64(32) | low,
+        events.time[found + 2], events.took[found + 2].astype(np.int64), high << np.uint64(32) | low
     )
     return events.where(~is_sync), syncs
 

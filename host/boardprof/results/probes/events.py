@@ -353,12 +353,7 @@ def _no_such_number(number: int, names: ProbeNames) -> DecodeError:
 
 
 def kept_blocks(
-    core: int,
-    words: npt.NDArray[np.uint32],
-    at: int,
-    written: int,
-    last: int,
-    names: ProbeNames,
+    core: int, words: npt.NDArray[np.uint32], at: int, written: int, last: int, names: ProbeNames
 ) -> bytes:
     """Return blocks with the records of a ring that was overwritten, the oldest one first.
 

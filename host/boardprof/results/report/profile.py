@@ -346,10 +346,7 @@ def share_interval(count: int, total: int) -> tuple[float, float]:
     high = z2 + 2 - 1 / total + 4 * share * (total - count - 1)
     below = (centre - 1 - _Z * math.sqrt(max(low, 0.0))) / (2 * (total + z2))
     above = (centre + 1 + _Z * math.sqrt(max(high, 0.0))) / (2 * (total + z2))
-    return (
-        0.0 if count == 0 else max(below, 0.0),
-        1.0 if count == total else min(above, 1.0),
-    )
+    return (0.0 if count == 0 else max(below, 0.0), 1.0 if count == total else min(above, 1.0))
 
 
 _Numbers = tuple[tuple[int, ...], ...]
