@@ -16,6 +16,7 @@ from pathlib import Path
 
 from boardprof.base.errors import DecodeError, LayoutMismatchError, UsageError
 from boardprof.base.formula import parse_formula
+from boardprof.base.metrics import Metric
 from boardprof.results.record import (
     ColdRecord,
     Device,
@@ -66,14 +67,10 @@ def decode_again(
         check_collectors(device)
     try:
         return _decoded(report, record, schemas, folders or {})
+    except KeyError as error:
+        raise unreadable(f"{error} is missing") from error
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-        raise unreadable(_why(error)) from error
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, KeyError) and error.args:
-        return f"{error.args[0]!r} is missing"
-    return str(error) or type(error).__name__
+        raise unreadable(str(error) or type(error).__name__) from error
 
 
 def _decoded(
@@ -156,10 +153,7 @@ def _rows(report: Report, decoded: Sequence[_Decoded]) -> list[Row]:
         for each in decoded
         for row in rows_of(each.now, totals.get(each.now.device.name, {}), swept)
     ]
-    if len(report.calls) != len(news) or any(
-        row.get("Name") != new.get("Name") or row.get("Device") != new.get("Device")
-        for row, (_, new) in zip(report.calls, news, strict=True)
-    ):
+    if _names(report.calls) != _names(row for _, row in news):
         raise UsageError(
             f"The Report cannot be decoded again: it has {len(report.calls)} rows, but its blobs "
             f"give {len(news)}.",
@@ -167,6 +161,10 @@ def _rows(report: Report, decoded: Sequence[_Decoded]) -> list[Row]:
         )
     pairs = zip(report.calls, news, strict=True)
     return [each.updated(row, new, has_share) for row, (each, new) in pairs]
+
+
+def _names(rows: Iterable[Row]) -> list[tuple[Metric | None, Metric | None]]:
+    return [(row.get("Name"), row.get("Device")) for row in rows]
 
 
 def _totals(report: Report, decoded: Sequence[_Decoded]) -> dict[str, Row]:
@@ -225,10 +223,10 @@ def _checked_layouts(
     """Return the layouts of a device's collectors; only a schema that was given may differ."""
     given = {schema.schema_id: schema for schema in schemas}
     chosen = {**known, **given}
+    hint = "give the layout that the firmware was built with: --schema FILE"
     for info in device.collectors:
-        layout = chosen.get(info.schema_id)
-        hint = "give the layout that the firmware was built with: --schema FILE"
-        if info.schema_id in given and layout is not None and layout.programmable:
+        layout, is_given = chosen.get(info.schema_id), info.schema_id in given
+        if is_given and layout is not None and layout.programmable:
             raise UsageError(
                 f"The slots of {info.name} on {device.name} are programmed: the Report records "
                 "what each counted, and a layout cannot replace that."
@@ -239,10 +237,8 @@ def _checked_layouts(
                 "this boardprof does not know.",
                 hint=hint,
             )
-        if info.schema_id not in given and (layout.version, layout.crc) != (
-            info.version,
-            info.layout_crc,
-        ):
+        is_same = (layout.version, layout.crc) == (info.version, info.layout_crc)
+        if not is_given and not is_same:
             raise LayoutMismatchError(
                 f"Collector {info.name!r} of {device.name} wrote its blob as {layout.name} version "
                 f"{info.version}, CRC {info.layout_crc:#010x}; this boardprof has version "

@@ -13,7 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from boardprof.base.errors import ReportFileError, option
 from boardprof.base.metrics import Percent, Ratio
@@ -231,9 +231,6 @@ def _is_cold_apart(before: GroupSummary, after: GroupSummary) -> bool:
 # -- outputs --------------------------------------------------------------------------------------
 
 
-Number: TypeAlias = int | float
-_Place: TypeAlias = tuple[int, ...]
-
 _CODES: Final = {
     **{f"int{8 * size}": code for size, code in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))},
     **{f"uint{8 * size}": code for size, code in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))},
@@ -242,7 +239,7 @@ _CODES: Final = {
 """Python's code (module struct) of each of numpy's types whose values are kept."""
 
 
-def values_of(output: Output) -> Sequence[Number] | None:
+def values_of(output: Output) -> Sequence[int | float] | None:
     """Return the values of an output in row-major order; None if they are not kept."""
     code = _CODES.get(output.dtype)
     if not output.values or code is None:
@@ -405,7 +402,7 @@ def _array_difference(name: str, old: Output, new: Output, tolerance: float) -> 
     return f"{few if len(olds) > 1 else ''}{name}{place}: {olds[first]} before, {news[first]} after"
 
 
-def _index(shape: Sequence[int], at: int) -> _Place:
+def _index(shape: Sequence[int], at: int) -> tuple[int, ...]:
     """Return the indices of the value at a place in row-major order."""
     found: list[int] = []
     for length in reversed(shape):

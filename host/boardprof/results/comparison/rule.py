@@ -175,13 +175,11 @@ def parse_rules(rules: object) -> tuple[Rule, ...]:
     """Parse rules in the form that `compare` takes."""
     if not isinstance(rules, str | Rule | Iterable):
         raise UsageError(f"rules={rules!r:.60} are not rules.", hint="rules=['cycles>2%']")
-    return tuple(map(_parsed, [rules] if isinstance(rules, str | Rule) else rules))
-
-
-def _parsed(rule: object) -> Rule:
-    if not isinstance(rule, str | Rule):
-        raise UsageError(f"{rule!r:.60} is not a rule.", hint="e.g. 'cycles:median>2%'")
-    return rule if isinstance(rule, Rule) else parse_rule(rule)
+    given = [rules] if isinstance(rules, str | Rule) else [*rules]
+    for rule in given:
+        if not isinstance(rule, str | Rule):
+            raise UsageError(f"{rule!r:.60} is not a rule.", hint="e.g. 'cycles:median>2%'")
+    return tuple(rule if isinstance(rule, Rule) else parse_rule(rule) for rule in given)
 
 
 def _several(text: str) -> tuple[int, list[str]] | None:

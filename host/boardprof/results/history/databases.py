@@ -115,19 +115,17 @@ class SqlRuns:
         """Return the values of the columns with the contents."""
         return [[*contents[name]] for name in self.contents]
 
-    def conditions(self, choice: Choice) -> dict[str, list[object] | None]:
-        """Return conditions with their values; None for one that does not matter."""
-        commit = choice.commit
+    def conditions(self, choice: Choice) -> dict[str, object]:
+        """Return conditions, each with its value; None for one that does not matter."""
         return {
-            "id = ?": None if choice.id is None else [choice.id],
-            "id < ?": None if choice.before is None else [choice.before],
-            "name = ?": None if choice.name is None else [choice.name],
-            "git_branch = ?": None if choice.branch is None else [choice.branch],
+            "id = ?": choice.id,
+            "id < ?": choice.before,
+            "name = ?": choice.name,
+            "git_branch = ?": choice.branch,
             # Hexadecimal: it has no wildcard.
-            "git_commit LIKE ?": None if commit is None else [f"{commit}%"],
-            "NOT git_dirty AND NOT failed": [] if choice.is_clean is True else None,
-            "(git_dirty OR failed)": [] if choice.is_clean is False else None,
-            "failed = ?": None if choice.has_failed is None else [choice.has_failed],
+            "git_commit LIKE ?": None if choice.commit is None else f"{choice.commit}%",
+            "(git_dirty OR failed) = ?": None if choice.is_clean is None else not choice.is_clean,
+            "failed = ?": choice.has_failed,
         }
 
     def runs(self, choice: Choice) -> Iterator[Run]:
@@ -148,8 +146,7 @@ class SqlRuns:
 
     def _where(self, choice: Choice) -> tuple[str, list[object]]:
         given = {text: each for text, each in self.conditions(choice).items() if each is not None}
-        values = [value for each in given.values() for value in each]
-        return f"WHERE {' AND '.join(given)}" if given else "", values
+        return f"WHERE {' AND '.join(given)}" if given else "", [*given.values()]
 
     def report(self, number: int) -> bytes | None:
         """Return the packed Report of a run; None if there is no such run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -137,27 +138,25 @@ class BranchRuns:
         these, the one with most of the Report's rows is returned; of several such runs, one of the
         same target or without further rows, then one with the same inputs, and then the newest.
         """
-        parsed = parse_rules(rules)
+        parsed, any_board = parse_rules(rules), "board" in allow
         wanted = contents_of(report)
         choice = Choice(
             branch=self.branch,
             is_clean=True,
-            boards=None if "board" in allow else frozenset(wanted["boards"]),
+            boards=None if any_board else frozenset(wanted["boards"]),
             functions=frozenset(wanted["functions"]),
         )
         flags = frozenset() if "compiler" in allow else _comparable(wanted["flags"])
         runs = (run for run in self._listed(choice) if _may_have(run, flags))
         best: tuple[tuple[int, bool, bool], Found] | None = None
-        any_board = "board" in allow
         for run, earlier in like_runs_of(report, runs, self._loaded, part, any_board=any_board):
             compared = _compared(earlier, report, parsed, allow)
             if compared is None:
                 continue
-            added = sum(row.verdict == "added" for row in compared.rows)
-            has_more = any(row.verdict == "removed" for row in compared.rows)
-            is_other = has_more and target != "" and target not in _words(run.command)
-            has_other_inputs = any(row.verdict == "other inputs" for row in compared.rows)
-            rank = -added, not is_other, not has_other_inputs
+            verdicts = Counter(row.verdict for row in compared.rows)
+            is_told = target != "" and target not in _words(run.command)
+            is_other = is_told and verdicts["removed"] > 0
+            rank = -verdicts["added"], not is_other, verdicts["other inputs"] == 0
             if best is None or rank > best[0]:
                 best = rank, Found(earlier, run.label, run.time, run)
             if rank == (0, True, True):
@@ -186,12 +185,8 @@ def _compared(
     except ComparisonError:
         return None
     for rule in rules:
-        rows = [
-            row
-            for row in found.rows
-            if rule.is_about(row.name, row.label)
-            and rule.chosen([row.metric, f"{row.device}.{row.metric}"])
-        ]
+        about = (row for row in found.rows if rule.is_about(row.name, row.label))
+        rows = [row for row in about if rule.chosen([row.metric, f"{row.device}.{row.metric}"])]
         if not rule.is_glob and rows and all(row.before is None for row in rows):
             return None
     return found
@@ -333,13 +328,13 @@ def _trends(
         for place, trend in one.by_place.items():
             if trend.row.name != function or board not in (None, trend.row.device):
                 continue
-            file = next((files[p.run] for p in trend.points[::-1] if files[p.run]), None)
+            numbers = [point.run for point in trend.points]
+            file = next(filter(None, (files[number] for number in numbers[::-1])), None)
             alike = found.setdefault(place, [])
             if any(file is None or each.file in (None, file) for each in alike):
                 continue
-            used.update(point.run for point in trend.points)
-            own = tuple(runs[point.run] for point in trend.points)
-            alike.append(RunTrend(trend, own, file))
+            used.update(numbers)
+            alike.append(RunTrend(trend, tuple(runs[number] for number in numbers), file))
         refused = {**one.left_out, **refused}
     left_out: dict[str, list[Run]] = {}
     for number in sorted(refused.keys() - used):

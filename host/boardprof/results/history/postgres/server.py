@@ -328,16 +328,16 @@ class PostgresRuns(SqlRuns):
         [row] = self.execute(f"{statement} RETURNING id", values)
         return int(row["id"])
 
-    def conditions(self, choice: Choice) -> dict[str, list[object] | None]:
+    def conditions(self, choice: Choice) -> dict[str, object]:
         """Return conditions, also on the project: each of its runs meets them."""
         project, boards, functions = choice.project, choice.boards, choice.functions
         # A run may be known by the first commit of its project.
         known = "(project = ANY(?::text[]) OR project ~ '^([0-9a-f]{40}|[0-9a-f]{64})$')"
         return {
             **super().conditions(choice),
-            known: None if project is None else [[*project.ids]],
-            "boards && ?::text[]": None if boards is None else [sorted(boards)],
-            "functions && ?::text[]": None if functions is None else [sorted(functions)],
+            known: None if project is None else [*project.ids],
+            "boards && ?::text[]": None if boards is None else sorted(boards),
+            "functions && ?::text[]": None if functions is None else sorted(functions),
         }
 
 
