@@ -24,7 +24,7 @@ import gc
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
@@ -300,11 +300,7 @@ def _pattern_of(columns: _Columns) -> re.Pattern[str]:
 
 
 def _raws(kind: Kind, texts: tuple[str, ...]) -> Sequence[Any]:
-    if kind is str:
-        return texts
-    read: Callable[[str], Any] = int if kind is Count else float
-    values = {text: read(text) for text in set(texts)}  # equal values are parsed once
-    return list(map(values.__getitem__, texts))
+    return texts if kind is str else list(map(int if kind is Count else float, texts))
 
 
 # -- reading JSON piece by piece ------------------------------------------------------------------
@@ -314,7 +310,7 @@ _FAULT: Final = object()  # replaces values in the parsed JSON that are not acce
 _NON_FINITE_HINT: Final = 'write non-finite numbers as strings: "inf", "-inf" or "nan"'
 _DAMAGED_HINT: Final = "write each key once; a file that nobody edited is damaged"
 _BLANK: Final = " \t\n\r"
-_BLANKS: Final = re.compile(r"[ \t\n\r]*")
+_BLANKS: Final = re.compile(r"[ \t\n\r]+")
 _SURROGATE: Final = "[\ud800-\udc7f\udd00-\udfff]"
 """Lone halves of UTF-16 pairs, except for those that Python uses for bytes of file names."""
 
@@ -353,9 +349,8 @@ class JsonReader:
 
     def next(self) -> str:
         """Return the next character that is not blank, without taking it; "" at the end."""
-        if self._text[self._pos : self._pos + 1] in _BLANK:
-            match = _BLANKS.match(self._text, self._pos)
-            self._pos = match.end() if match else self._pos
+        if blanks := _BLANKS.match(self._text, self._pos):
+            self._pos = blanks.end()
         return self._text[self._pos : self._pos + 1]
 
     def value(self, *place: str | int) -> Any:
@@ -535,6 +530,5 @@ def _place(keys: Sequence[str | int]) -> str:
 
 
 def _may_have_surrogates(text: str) -> bool:
-    if "\\" in text and ("\\ud" in text or "\\uD" in text):
-        return True
-    return not text.isascii() and re.search(_SURROGATE, text) is not None
+    is_escaped = "\\ud" in text or "\\uD" in text
+    return is_escaped or (not text.isascii() and re.search(_SURROGATE, text) is not None)

@@ -21,6 +21,7 @@ from boardprof.results.comparison.comparison import (
     OutputChange,
     OverLimit,
     first_of,
+    gap_in,
     keys_of,
     longer,
     place_in,
@@ -299,12 +300,12 @@ def _rows(
     for key in dict.fromkeys([*old.metrics, *new.metrics]):
         olds, news = old.metrics.get(key, {}), new.metrics.get(key, {})
         for metric in dict.fromkeys([*olds, *news]):
-            why = why_not(key, metric, old, new) if metric in olds and metric in news else None
-            if why is not None:
-                gaps.append(pairing.gap(key, metric, why))
-                continue
             shown = pairing.shown(key)
-            rows.append(difference(shown, olds.get(metric), news.get(metric), alpha, sessions))
+            why = why_not(key, metric, old, new) if metric in olds and metric in news else None
+            if why is None:
+                rows.append(difference(shown, olds.get(metric), news.get(metric), alpha, sessions))
+            else:
+                gaps.append(gap_in(shown, metric, why))
     return rows, gaps
 
 

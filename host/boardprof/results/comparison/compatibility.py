@@ -299,10 +299,6 @@ class Pairing:
         names = {new: f"{old} -> {new}" for old, new in self.devices.items() if old != new}
         return replace(key, device=names[key.device]) if key.device in names else key
 
-    def gap(self, key: GroupKey, metric: str, why: str) -> Gap:
-        """Return why a metric of a group is not compared, or not completely."""
-        return gap_in(self.shown(key), metric, why)
-
 
 def needs_hash(groups: Iterable[GroupSummary]) -> bool:
     """Tell whether some groups of equal name differ only by the hash."""
@@ -366,12 +362,8 @@ def lost_samples(
     """Return the groups with samples that cannot be in statistics."""
     when = "before" if is_old else "after"
     lost = [each for each in left_out(report) if each.metric not in SHARES or each.metric in named]
-    return [
-        gap_in(GroupKey(""), each.metric, f"{each.why}, {when}")
-        if each.key is None
-        else pairing.gap(pairing.key(each.key, is_old=is_old), each.metric, f"{each.why}, {when}")
-        for each in lost
-    ]
+    keys = (pairing.shown(pairing.key(e.key or GroupKey(""), is_old=is_old)) for e in lost)
+    return [gap_in(k, e.metric, f"{e.why}, {when}") for k, e in zip(keys, lost, strict=True)]
 
 
 def why_not(key: GroupKey, metric: str, old: Side, new: Side) -> str | None:

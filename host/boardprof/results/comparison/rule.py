@@ -110,12 +110,8 @@ class Rule:
     ) -> bool:
         """Tell whether a change is beyond the limit.
 
-        Growth from 0 has no percentage; any growth is beyond a limit in percent.
-
-        Args:
-            before: the old value.
-            after: the new one.
-            usual: of earlier runs, for a limit in spreads, which is not broken without it.
+        Growth from 0 has no percentage; any growth is beyond a limit in percent. Without ``usual``,
+        a limit in spreads is not broken.
         """
         change, limit = after - before, self.limit
         if self.unit == "spread":

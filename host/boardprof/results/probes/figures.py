@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, NamedTuple, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -208,7 +208,7 @@ def _report(run: ProbeRun, timelines: list[Timeline], what: str) -> Report:
     """Return the Report of a run's timelines, which are used up; ``what`` it is, for errors."""
     doubts = " ".join(doubts_of(run, timelines))
     ranges = (line.ranges for line in timelines)
-    passes = [_Columns(each.number, each.begin, each.end, each.net) for each in ranges]
+    passes = [(each.number, each.begin, each.end, each.net) for each in ranges]
     timelines.clear()  # they take more memory than the passes
     found = list(_measurements(run, passes))
     if not found:
@@ -234,20 +234,14 @@ class _Range:
     passes: _PassSamples | None = None  # None if the measurement has all
 
 
-class _Columns(NamedTuple):
-    """What a row needs of passes."""
-
-    number: Ints  # of the range
-    begin: Ints
-    end: Ints
-    net: Ints
+_Columns: TypeAlias = tuple[Ints, Ints, Ints, Ints]  # numbers of ranges, begins, ends, net ticks
 
 
 def _measurements(run: ProbeRun, passes: Sequence[_Columns]) -> Iterator[_Range]:
     """Yield the ranges with a complete pass; those of several cores are put together."""
     slots = {slot.number: slot for slot in run.slots if slot.count}
     for name in run.names.of_kind(ProbeKind.RANGE):
-        mine = [each.number == name.number for each in passes]
+        mine = [number == name.number for number, *_ in passes]
         if any(each.any() for each in mine):
             columns = [_taken([p[i] for p in passes], mine) for i in (1, 2, 3)]
             yield _of_passes(run, name.text, _PassSamples(run, *columns))

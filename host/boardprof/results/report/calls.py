@@ -257,8 +257,6 @@ class Groups(Generic[K]):
     keys: tuple[K, ...]
     order: Sequence[int]  # indices of all rows, group after group, ascending in each
     bounds: tuple[int, ...]  # ``order[bounds[i]:bounds[i + 1]]`` are the rows of group i
-    # names of the columns in which the rows of a group are equal; "" for none
-    same: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Return how many groups there are."""
@@ -290,11 +288,6 @@ class Groups(Generic[K]):
                 there = [all(row) for row in zip(*(m[begin:end] for m in masks), strict=True)]
                 parts = [list(compress(part, there)) for part in parts]
             yield parts
-
-    def firsts(self, column: Column) -> Iterator[list[Any]]:
-        """Yield like `split`, but only each group's first row, for a column that all rows have."""
-        for begin in self.bounds[:-1]:
-            yield [[column.given[self.order[begin]]]]
 
 
 def grouped(keys: Iterable[K]) -> Groups[K]:
@@ -462,21 +455,14 @@ class Calls(Sequence[Row]):
     def group_by(self, *names: str) -> Groups[tuple[Metric, ...]]:
         """Group rows by the values of some columns; "" stands for a missing value."""
         columns = [self.column(name) for name in names]
-        found = _of_runs(columns)
-        if found is None:
-            found = grouped(zip(*(column.filled("") for column in columns), strict=True))
-        return replace(found, same=names)
+        in_runs = _of_runs(columns)
+        return in_runs or grouped(zip(*(column.filled("") for column in columns), strict=True))
 
     def labelled_groups(self, *, by_flags: bool = True) -> Groups[LabelledKey]:
-        """Group rows as our own tables do.
-
-        Args:
-            by_flags: separate rows of different compiler flags; else the key's ``flags`` is "".
-        """
+        """Group rows as our own tables do; without ``by_flags``, the key's flags are ""."""
         flags = ["Flags"] if by_flags else []
         found = self.group_by("Name", "Hash", "Argument Shapes", "Device", LABEL, *flags)
-        keys = tuple(LabelledKey(*key) for key in found.keys)
-        return Groups(keys, found.order, found.bounds, found.same)
+        return Groups(tuple(LabelledKey(*key) for key in found.keys), found.order, found.bounds)
 
     def tvm_groups(self) -> Groups[tuple[Any, ...]]:
         """Group rows as TVM does: by name (or hash, if they have one), shapes and device."""
@@ -484,9 +470,7 @@ class Calls(Sequence[Row]):
         pairs = zip(self.column("Hash").filled(None), name, strict=True)
         names = (plain if hashed is None else hashed for hashed, plain in pairs)
         shapes, device = (self.column(n).filled("") for n in ("Argument Shapes", "Device"))
-        own = () if "Hash" in self._columns else ("Name",)
-        found: Groups[tuple[Any, ...]] = grouped(zip(names, shapes, device, strict=True))
-        return replace(found, same=(*own, "Argument Shapes", "Device"))
+        return grouped(zip(names, shapes, device, strict=True))
 
     def __len__(self) -> int:
         """Return how many rows there are."""

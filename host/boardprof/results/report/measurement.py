@@ -203,13 +203,6 @@ def busy_parts(measurement: Measurement) -> list[str]:
     return [part for part in dict.fromkeys(parts.values()) if part in busy]
 
 
-_KINDS: Mapping[str, Callable[[float], Metric]] = {
-    "Count": lambda value: Count(round(value)),
-    "Percent": Percent,
-    "Ratio": Ratio,
-}
-
-
 def metrics_of(counter: str, value: int, reading: Reading, clock: str | None) -> dict[str, Metric]:
     """Return a counter's value as metrics; ticks of the ``clock`` become a Duration, too."""
     if reading.unit == "ns":
@@ -235,7 +228,9 @@ def computed_metrics(measurement: Measurement, values: Mapping[str, int], part: 
 
 def computed(kind: str, value: float) -> Metric:
     """Return a formula's value as a metric of its kind."""
-    return _KINDS[kind](value)
+    if kind == "Count":
+        return Count(round(value))
+    return Percent(value) if kind == "Percent" else Ratio(value)
 
 
 HOOKED: Final = "interrupts"

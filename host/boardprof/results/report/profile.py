@@ -223,25 +223,20 @@ class Profile:
         for index, node in enumerate(self.tree):
             if index not in self.in_interrupts and index != OTHER:
                 calls[node.symbol] += node.calls
+        called = self.tree[CALL].symbol
         found = [
             FunctionCost(
-                symbol.name,
-                symbol.file,
-                symbol.line,
+                *symbol,
                 own[index],
-                self._total(index, column),
+                self.totals[index][column] if self.exact or index == called else None,
                 calls[index],
                 own[index] / total if total else 0.0,
                 self._interval(own[index], total),
             )
             for index, symbol in enumerate(self.symbols)
-            if own[index] or calls[index] or index == self.tree[CALL].symbol
+            if own[index] or calls[index] or index == called
         ]
         return sorted(found, key=lambda each: (-each.self, -(each.total or 0), each.name))
-
-    def _total(self, symbol: int, column: int) -> int | None:
-        is_known = self.exact or symbol == self.tree[CALL].symbol
-        return self.totals[symbol][column] if is_known else None
 
     def _interval(self, cost: int, total: int) -> Interval | None:
         return None if self.exact or not total else share_interval(cost, total)

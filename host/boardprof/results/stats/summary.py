@@ -67,12 +67,7 @@ class Summary:
     is_exact: bool = False
 
     def exactly(self, name: str) -> int | float:
-        """Return one of the numbers by its name.
-
-        Args:
-            name: ``min``, ``median``, ``mean``, ``max``, ``cold``, or a percentile such as ``p95``.
-                There must be such a value.
-        """
+        """Return the value of ``min``, ``median``, ``cold`` or ``p95``, which must exist."""
         if name.removeprefix("p").isdigit():
             return self.percentiles[int(name.removeprefix("p"))]
         value: int | float = getattr(self, _ATTRIBUTES[name])

@@ -118,7 +118,8 @@ class PostgresDatabase:
         wait_ms = max(1, round(self.timeout_s * 1000))
         limits = (f"SET LOCAL {name}_timeout = {wait_ms}" for name in ("statement", "lock"))
         try:
-            with watch, self._engine.connect() as connection, connection.begin():
+            watching = contextlib.closing(watch)
+            with watching, self._engine.connect() as connection, connection.begin():
                 connection.exec_driver_sql("; ".join([*settings, *limits]))
                 yield connection
         except (DBAPIError, psycopg.Error, VersionRowError) as error:
@@ -192,10 +193,7 @@ class _Watch:
         self._socket: socket.socket | None = None
         self.has_ended = False
 
-    def __enter__(self) -> _Watch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
