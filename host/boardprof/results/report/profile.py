@@ -78,26 +78,17 @@ class Instruction:
 
 @dataclass(frozen=True)
 class SampledCalls:
-    """How a sampled profile was made.
+    """How a sampled profile was made."""
 
-    Attributes:
-        calls: of the function, while samples were taken.
-        timer: that has interrupted it, or what else has taken the samples, such as ``DWT PCSR``.
-        wanted: samples that were asked for. There are fewer if a call is so short that it is
-            hardly ever hit.
-        seed: of the random times between samples.
-        outside: samples that did not hit the call, but the agent; they are left out.
-        unreadable: reads of a debug probe that found no program counter; they are not counted.
-        masked: code of the call may mask interrupts, so that the timer never hits it.
-    """
-
-    calls: int
-    timer: str
+    calls: int  # of the function, while samples were taken
+    timer: str  # that has interrupted it, or what else has taken the samples, such as ``DWT PCSR``
+    # samples that were asked for. There are fewer if a call is so short that it is hardly ever hit.
     wanted: int
-    seed: int
-    outside: int
+    seed: int  # of the random times between samples
+    outside: int  # samples that did not hit the call, but the agent; they are left out
+    # reads of a debug probe that found no program counter; they are not counted
     unreadable: int = 0
-    masked: bool = False
+    masked: bool = False  # code of the call may mask interrupts, so that the timer never hits it
 
 
 Interval = tuple[float, float]
@@ -350,47 +341,32 @@ _Places = tuple[tuple[str, str, int], ...]
 
 @dataclass(frozen=True)
 class ProfileTables:
-    """A profile as tables, whose rows name rows of others by number: its form in JSON.
-
-    Attributes:
-        columns: what each cost has, instructions first.
-        exact: every instruction was seen; else the figures are of samples.
-        total: cost of the call without interrupts.
-        counted: the board's own counts of the same call.
-        symbols: functions: name, file, line.
-        totals: for each function the cost of it and all that it called.
-        paths: call paths: path of the caller or -1, function, calls. 0 is the call, 1 above all
-            handlers of interrupts, 2 what is beyond the limit.
-        calls: path, instruction, path of the callee, calls, their cost.
-        frames: function, file, line.
-        instructions: address, function, text, frames from the innermost inlined function outwards.
-        counts: path, instruction, cost.
-        sources: text of each source file, by its name in the frames.
-        modelled: what the columns of core cycles are; "" if there are none.
-        unmodelled: why there are none, if the core has a model.
-    """
+    """A profile as tables, whose rows name rows of others by number: its form in JSON."""
 
     function: str
     board: str
-    columns: tuple[str, ...]
-    exact: bool
+    columns: tuple[str, ...]  # what each cost has, instructions first
+    exact: bool  # every instruction was seen; else the figures are of samples
     state: str
     failure: str
     recorder: str
-    total: tuple[int, ...]
-    counted: Mapping[str, int]
-    symbols: _Places
-    totals: _Numbers
+    total: tuple[int, ...]  # cost of the call without interrupts
+    counted: Mapping[str, int]  # the board's own counts of the same call
+    symbols: _Places  # functions: name, file, line
+    totals: _Numbers  # for each function the cost of it and all that it called
+    # call paths: path of the caller or -1, function, calls. 0 is the call, 1 above all handlers of
+    # interrupts, 2 what is beyond the limit.
     paths: _Numbers
-    calls: _Numbers
-    frames: _Places
+    calls: _Numbers  # path, instruction, path of the callee, calls, their cost
+    frames: _Places  # function, file, line
+    # address, function, text, frames from the innermost inlined function outwards
     instructions: tuple[tuple[str | int, ...], ...]
-    counts: _Numbers
-    sources: Mapping[str, str]
+    counts: _Numbers  # path, instruction, cost
+    sources: Mapping[str, str]  # text of each source file, by its name in the frames
     newer: tuple[str, ...] = ()
     sampled: SampledCalls | None = None
-    modelled: str = ""
-    unmodelled: str = ""
+    modelled: str = ""  # what the columns of core cycles are; "" if there are none
+    unmodelled: str = ""  # why there are none, if the core has a model
 
 
 _ALIKE = (
