@@ -24,7 +24,7 @@ import gc
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
@@ -285,7 +285,9 @@ class RowPatterns:
         if rows:
             names, kinds = zip(*columns, strict=True)
             texts_of = zip(kinds, zip(*rows, strict=True), strict=True)
-            builder.extend(names, [(kind, _raws(kind, texts)) for kind, texts in texts_of])
+            read: dict[Kind, Callable[[str], Any]] = {str: str, Count: int}
+            values = [(kind, list(map(read.get(kind, float), texts))) for kind, texts in texts_of]
+            builder.extend(names, values)
         return bool(rows)
 
 
@@ -297,10 +299,6 @@ def _pattern_of(columns: _Columns) -> re.Pattern[str]:
         for name, kind in columns
     )
     return re.compile(rf", ?\{{{members}\}}")
-
-
-def _raws(kind: Kind, texts: tuple[str, ...]) -> Sequence[Any]:
-    return texts if kind is str else list(map(int if kind is Count else float, texts))
 
 
 # -- reading JSON piece by piece ------------------------------------------------------------------
@@ -339,7 +337,9 @@ class JsonReader:
         self._text = text
         self._pos = int(text.startswith("\ufeff"))
         self._faults: list[tuple[str, str | None]] = []
-        self._has_surrogates = _may_have_surrogates(text)
+        is_escaped = "\\ud" in text or "\\uD" in text
+        is_bare = not text.isascii() and re.search(_SURROGATE, text) is not None
+        self._has_surrogates = is_escaped or is_bare
         self._decoder = json.JSONDecoder(
             object_pairs_hook=self._object,
             parse_constant=self._constant,
@@ -375,7 +375,8 @@ class JsonReader:
         try:
             return self._decoder.raw_decode(self._text, self._pos)
         except json.JSONDecodeError as error:
-            if not _is_bare_member(error):
+            is_member = error.doc[: error.pos].rstrip(_BLANK).endswith(":")
+            if not is_member or not _BARE.match(error.doc, error.pos):
                 raise
         self._text = self._text[: self._pos] + _with_quotes(self._text[self._pos :])
         return self._decoded()
@@ -456,12 +457,6 @@ class JsonReader:
         return _FAULT
 
 
-def _is_bare_member(error: json.JSONDecodeError) -> bool:
-    """Tell whether parsing failed at a number that only TVM writes, as a member of an object."""
-    is_member = error.doc[: error.pos].rstrip(_BLANK).endswith(":")
-    return is_member and _BARE.match(error.doc, error.pos) is not None
-
-
 def _with_quotes(text: str) -> str:
     """Return JSON with such numbers as we write them."""
 
@@ -527,8 +522,3 @@ def _parts(value: object, *keys: str | int) -> Iterator[tuple[object, tuple[str 
 
 def _place(keys: Sequence[str | int]) -> str:
     return place_text(str(keys[0]), *keys[1:]) if keys else ""
-
-
-def _may_have_surrogates(text: str) -> bool:
-    is_escaped = "\\ud" in text or "\\uD" in text
-    return is_escaped or (not text.isascii() and re.search(_SURROGATE, text) is not None)

@@ -142,7 +142,11 @@ class RowOrigins:
         device = self._devices.get(board)
         if device is None:
             return Origin(board=board, measurement=measurement)
-        rates = dict(_rates(device, measurement))
+        # the clocks that it read; if not known, all clocks of the board
+        read, clocks = measurement.calibration, [c for c in device.counters if c.hz > 0]
+        rates = {c.name: c.hz for c in clocks if read is None or c.name in read}
+        metrics = measurement.cold.metrics if measurement.cold and board == key.device else {}
+        cold = ((column, raw_of(metric)) for column, metric in metrics.items())
         names = (counter.name for counter in device.counters)
         return Origin(
             board=board,
@@ -150,7 +154,7 @@ class RowOrigins:
             clock_kind=device.clock_kind,
             rates=rates,
             steps=self._steps_on(board, device, rates),
-            cold=dict(_cold(measurement)) if board == key.device else {},
+            cold={column: number for column, number in cold if not isinstance(number, str)},
             overheads=dict(_overheads(measurement)),
             course=_course(measurement),
             counters=frozenset([*names, *_computed(measurement, rates), *MODELLED]),
@@ -213,14 +217,6 @@ def observed_step(windows: Iterable[int]) -> float:
     return step if (3 / step) ** len(near) < _BY_CHANCE else 1.0
 
 
-def _rates(device: Device, measurement: MeasurementRecord) -> Iterator[tuple[str, int]]:
-    """Yield the clocks that a measurement read; if not known, all clocks of the board."""
-    read = measurement.calibration
-    for counter in device.counters:
-        if counter.hz > 0 and (read is None or counter.name in read):
-            yield counter.name, counter.hz
-
-
 def _computed(measurement: MeasurementRecord, clocks: Collection[str]) -> Iterator[str]:
     """Yield the metrics whose formulas use no clock other than the CPU's own."""
     others = {*clocks} - {_CPU_CLOCK}
@@ -263,13 +259,6 @@ def _course(measurement: MeasurementRecord) -> tuple[int, ...]:
 def _inputs(measurements: Sequence[MeasurementRecord]) -> str:
     found = {each.inputs_crc32 for each in measurements}
     return "" if "" in found else "+".join(sorted(found))
-
-
-def _cold(measurement: MeasurementRecord) -> Iterator[tuple[str, int | float]]:
-    for column, metric in measurement.cold.metrics.items() if measurement.cold else ():
-        number = raw_of(metric)
-        if not isinstance(number, str):
-            yield column, number
 
 
 # -- facts of functions ---------------------------------------------------------------------------

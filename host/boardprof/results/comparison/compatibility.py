@@ -178,15 +178,13 @@ def check_same(
         what = old if old == new else f"{old} and {new}"
         for kind, difference in _board_differences(before[old], after[new]):
             text = f"{what}: {difference}"
-            if kind == "clock" or old == new:
-                notes.append(_allowed(text, kind, allow) if kind else text)
+            if kind != "clock" and old != new:
+                continue
+            if kind and kind not in allow:
+                hint = f"compare like with like, or {option('--allow', kind)}"
+                raise ComparisonError(text, hint=hint)
+            notes.append(f"{text} (allowed)" if kind else text)
     return notes
-
-
-def _allowed(text: str, kind: str, allow: Collection[str]) -> str:
-    if kind not in allow:
-        raise ComparisonError(text, hint=f"compare like with like, or {option('--allow', kind)}")
-    return f"{text} (allowed)"
 
 
 def _board_differences(before: BoardFacts, after: BoardFacts) -> Iterator[tuple[str, str]]:

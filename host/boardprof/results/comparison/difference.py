@@ -11,7 +11,7 @@ import base64
 import math
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -285,7 +285,12 @@ def compare_outputs(
         if has and not had:
             unknown[key.title] = None
         most = max(tolerance, new.tolerance)
-        found = [*_changes(key, had, has, most)] if had else []
+        texts = {name: _difference(name, had.get(name), has.get(name), most) for name in had | has}
+        found = [
+            OutputChange(**keys_of(key), metric=f"output {name}", text=text)
+            for name, text in texts.items()
+            if text and had
+        ]
         if found and (why := _why_not(old, new, most)):
             unjudged += [Unjudged(**keys_of(key), metric=each.metric, why=why) for each in found]
         elif found and _are_of_other_calls(old, new):
@@ -314,7 +319,7 @@ def _repeats_outputs(side: MeasurementRecord) -> bool:
     return len({*side.output_crc32s}) == 1
 
 
-def _outputs(measurement: MeasurementRecord, is_early: bool) -> Mapping[str, object]:
+def _outputs(measurement: MeasurementRecord, is_early: bool) -> dict[str, object]:
     """Return the outputs by name; the return value first, if it is a number or a text.
 
     The checksums of structs in early Reports cover the padding, so they are left out.
@@ -355,15 +360,6 @@ def _are_of_other_calls(old: MeasurementRecord, new: MeasurementRecord) -> bool:
     return calls[0] != calls[1]
 
 
-def _changes(
-    key: GroupKey, had: Mapping[str, object], has: Mapping[str, object], tolerance: float
-) -> Iterator[OutputChange]:
-    for name in dict.fromkeys([*had, *has]):
-        text = _difference(name, had.get(name), has.get(name), tolerance)
-        if text:
-            yield OutputChange(**keys_of(key), metric=f"output {name}", text=text)
-
-
 def _difference(name: str, old: object, new: object, tolerance: float) -> str:
     """Return how two outputs differ; "" if they are the same."""
     if isinstance(old, Output) and isinstance(new, Output):
@@ -396,19 +392,12 @@ def _array_difference(name: str, old: Output, new: Output, tolerance: float) -> 
     ]
     if not differs:
         return ""  # floats within the tolerance, or NaNs with other bits
+    import numpy as np
+
     first = differs[0]
-    place = "".join(f"[{index}]" for index in _index(old.shape, first))
+    place = "".join(f"[{index}]" for index in np.unravel_index(first, old.shape))
     few = f"{len(differs):,} of {len(olds):,} values differ; the first is "
     return f"{few if len(olds) > 1 else ''}{name}{place}: {olds[first]} before, {news[first]} after"
-
-
-def _index(shape: Sequence[int], at: int) -> tuple[int, ...]:
-    """Return the indices of the value at a place in row-major order."""
-    found: list[int] = []
-    for length in reversed(shape):
-        at, index = divmod(at, length)
-        found.insert(0, index)
-    return tuple(found)
 
 
 def is_equal(old: object, new: object, tolerance: float) -> bool:

@@ -87,7 +87,12 @@ def profile_difference(
         for each in _functions(before, after, name)
         if each.change or each.calls_before != each.calls_after
     ]
-    lines = [each for each in _lines(before, after, name) if each.change]
+    lines = [
+        each
+        for file, aligned in aligned_lines(before, after, name).items()
+        for each in _merged(file, [line for line in aligned if line.before or line.after])
+        if each.change
+    ]
     return ProfileDifference(
         name,
         before.sum(name),
@@ -171,11 +176,6 @@ def aligned_lines(before: Profile, after: Profile, metric: str) -> dict[str, lis
             line.after, line.times_after = new.get(file, {}).get(line.new, (0, 0))
         found[file] = lines
     return found
-
-
-def _lines(before: Profile, after: Profile, metric: str) -> Iterator[LineChange]:
-    for file, lines in aligned_lines(before, after, metric).items():
-        yield from _merged(file, [line for line in lines if line.before or line.after])
 
 
 _ByLine = Mapping[str, Mapping[int, tuple[int, int]]]

@@ -147,18 +147,13 @@ class Timeline:
         return np.cumsum(dropped, dtype=np.int32) if dropped.any() else _same(0, len(dropped))
 
     @cached_property
-    def _interrupt_steps(self) -> npt.NDArray[np.int8]:
-        """1 for each number with which an interrupt begins, -1 where one ends."""
+    def _interrupt_step(self) -> npt.NDArray[np.int8]:
+        """1 where an interrupt begins, -1 where one ends."""
         step = np.zeros(max(self.names.end, 16), np.int8)
         step[TraceId.INTERRUPT_ENTER], step[TraceId.INTERRUPT_EXIT] = 1, -1
         for name in self.names.of_kind(ProbeKind.INTERRUPT):
             step[name.number], step[name.number + 1] = 1, -1
-        return step
-
-    @cached_property
-    def _interrupt_step(self) -> npt.NDArray[np.int8]:
-        """1 where an interrupt begins, -1 where one ends."""
-        found: npt.NDArray[np.int8] = self._interrupt_steps[self.events.number]
+        found: npt.NDArray[np.int8] = step[self.events.number]
         return found
 
     @cached_property

@@ -211,31 +211,24 @@ class ColumnBuilder:
                 self.extend(type(metric), [raw_of(metric)])
         self.pending.clear()
 
-    def extend(self, kind: Kind, raws: Sequence[Raw]) -> None:
+    def extend(self, kind: Kind, raws: Sequence[Any]) -> None:
         """Store values of one kind; none may be pending."""
-        if kind is not self.kind:
-            self._make_room_for(kind)
+        if self.kind is None and not len(self.values):
+            self.kind = kind
+            self.values = [] if kind is str else array("q" if kind is Count else "d")
+        elif self.kind is not None and kind is not self.kind:
+            self.values = list(Column(self.kind, self.values, None, 0).metrics())
+            self.kind = None
         if self.kind is None:
             self.values += [metric_of_kind(kind, raw) for raw in raws]
         elif kind is str:
             share = self._texts.setdefault
-            self.values += map(share, cast(Sequence[str], raws), cast(Sequence[str], raws))
+            self.values += map(share, raws, raws)
         else:
-            self._extend_numbers(raws)
-
-    def _extend_numbers(self, raws: Sequence[Any]) -> None:
-        try:
-            self.values.extend(array(self.values.typecode, raws))
-        except (OverflowError, AttributeError):  # beyond 64 bits, or an earlier one was
-            self.values = [*self.values, *raws]
-
-    def _make_room_for(self, kind: Kind) -> None:
-        if self.kind is not None:
-            self.values = list(Column(self.kind, self.values, None, 0).metrics())
-            self.kind = None
-        elif not self.values:
-            self.kind = kind
-            self.values = [] if kind is str else array("q" if kind is Count else "d")
+            try:
+                self.values.extend(array(self.values.typecode, raws))
+            except (OverflowError, AttributeError):  # beyond 64 bits, or an earlier one was
+                self.values = [*self.values, *raws]
 
 
 def _alike(mine: Values, theirs: Values) -> bool:

@@ -30,7 +30,6 @@ from boardprof.results.report.calls import (
     SHARES,
     Column,
     Groups,
-    numbers_of,
 )
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import NOTHING, GroupKey, Origin, Overhead, RowOrigins
@@ -186,18 +185,10 @@ def _parts(
         return
     for values, numbers in groups.split(column, calls):
         # Convert each number once: most of a hundred thousand samples are equal.
-        if not (are_finite(values) and all(map(_is_number_of_calls, _distinct(numbers)))):
+        if not (are_finite(values) and all(map(_is_number_of_calls, {*numbers}))):
             values, numbers = _countable(values, numbers)
-        most = max(_distinct(numbers), default=1)
+        most = max({*numbers}, default=1)
         yield (list(map(_per_call, values, numbers)) if most > 1 else values), most
-
-
-def _distinct(numbers: Sequence[Any]) -> Iterable[Any]:
-    """Return the different ones; of many, only the least and the most of them."""
-    many = numbers_of(numbers) if len(numbers) >= LARGE else None
-    if many is None or many.dtype.kind != "i":
-        return {*numbers}
-    return int(many.min()), int(many.max())
 
 
 def _countable(values: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -258,17 +249,14 @@ def metrics_of_gates(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
 
     On emulators, those of a clock with steps are left out if the board also has an exact count.
     """
-    exact = {each.board for each in groups if each.is_emulated and _is_count(each)}
+    counts = (each for each in groups if each.metric not in NEVER_EXACT | LEVELS and not each.grain)
+    exact = {each.board for each in counts if each.is_emulated}
     return [
         each
         for each in groups
         if each.metric not in SHARES
         and (each.metric in LEVELS or each.board not in exact or not each.grain)
     ]
-
-
-def _is_count(group: GroupSummary) -> bool:
-    return group.metric not in (NEVER_EXACT | LEVELS) and not group.grain
 
 
 # -- limits -------------------------------------------------------------------------------------

@@ -189,12 +189,7 @@ def _far_of_many(values: Sequence[int | float], score: float) -> tuple[int, ...]
 
 def _mean(values: Sequence[int | float]) -> int | float:
     """Return the average; of integers, the float nearest to it, or an integer."""
-    many = _many(values)
-    if many is not None and many.dtype.kind == "i":
-        most = max(-int(many.min()), int(many.max()))
-        fits = most * len(values) < 1 << 63
-        return _quotient(int(many.sum()) if fits else sum(values), len(values))
-    if many is None and set(map(type, values)) == {int}:
+    if set(map(type, values)) == {int}:
         return _quotient(sum(values), len(values))
     return statistics.fmean(values)
 
@@ -205,18 +200,8 @@ def _quotient(number: int | float, by: int) -> int | float:
 
 def _stddev(values: Sequence[int | float], mean: int | float) -> float:
     middle = float(mean)
-    many = _many(values)
-    if many is None:
-        squares = math.fsum([(value - middle) ** 2 for value in map(float, values)])
-    else:
-        squares = math.fsum(_squares(many, middle))
+    squares = math.fsum((value - middle) ** 2 for value in map(float, values))
     return math.sqrt(squares / (len(values) - 1))
-
-
-def _squares(many: npt.NDArray[Any], middle: float) -> Iterator[float]:
-    """Yield the squares of distances; a list of all would take five times the memory."""
-    for first in range(0, len(many), LARGE):
-        yield from ((many[first : first + LARGE].astype("d") - middle) ** 2).tolist()
 
 
 def _share(stddev: float, mean: int | float) -> float | None:
