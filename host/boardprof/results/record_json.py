@@ -84,7 +84,7 @@ _NEEDED: Final = {str: "a string", int: "an integer", bool: "true or false", flo
 
 def read_record(value: object) -> Record:
     """Read a record from parsed JSON, which is used up: its samples become the record's."""
-    found = _object(value, ())
+    found = need_object(value, "boardprof")
     if "schema_version" not in found:
         raise _refusal("the schema version is missing", ("schema_version",))
     version = found["schema_version"]
@@ -218,7 +218,7 @@ class _ByName(Form):
         self.form = form
 
     def read(self, value: Any, place: Place) -> dict[str, Any]:
-        found = _object(value, place)
+        found = need_object(value, "boardprof", *place)
         if isinstance(self.form, _Scalar) and self.form.are_right(found.values()):
             return found
         return {key: self.form.read(each, (*place, key)) for key, each in found.items()}
@@ -305,7 +305,7 @@ class _Object(Form):
         return found
 
     def read(self, value: Any, place: Place) -> Any:
-        found = _object(value, place)
+        found = need_object(value, "boardprof", *place)
         return self.kind(**{key.name: self._value(key, found, place) for key in self.keys})
 
     def _value(self, key: _Key, found: dict[str, Any], place: Place) -> Any:
@@ -458,9 +458,11 @@ def json_kind(value: object) -> str:
     return names.get(type(value), "null" if value is None else "a number")
 
 
-def _object(value: Any, place: Place) -> dict[str, Any]:
+def need_object(value: object, root: str, *keys: str | int) -> dict[str, Any]:
+    """Return ``value`` if it is an object; raise ReportFileError otherwise."""
     if not isinstance(value, dict):
-        raise _refusal(f"a JSON object is needed, not {json_kind(value)}", place)
+        message = f"a JSON object is needed, not {json_kind(value)}"
+        raise ReportFileError(message, where=place_text(root, *keys))
     return value
 
 

@@ -33,7 +33,7 @@ from typing import Any, Final, Literal, TypeAlias
 from boardprof.base.errors import ReportFileError, UnknownNameError
 from boardprof.base.metrics import TAGS, Count, Kind, MetricJson, metric_from_json, metric_to_json
 from boardprof.results.record import Record
-from boardprof.results.record_json import dumped, json_kind, read_record, record_text
+from boardprof.results.record_json import dumped, json_kind, need_object, read_record, record_text
 from boardprof.results.report.calls import Calls, CallsBuilder, Column, Row, place_text
 
 Compat: TypeAlias = Literal["tvm"] | None
@@ -486,14 +486,6 @@ def syntax_error(error: json.JSONDecodeError) -> ReportFileError:
     if bare := re.match(r"-?(inf|nan)\b", text[pos : pos + 10]):
         return ReportFileError(f"{bare[0]} is not JSON", where=where, hint=_NON_FINITE_HINT)
     return ReportFileError(f"this is not JSON: {error.msg}", where=where)
-
-
-def need_object(value: object, root: str, *keys: str | int) -> dict[str, Any]:
-    """Return ``value`` if it is an object; raise ReportFileError otherwise."""
-    if not isinstance(value, dict):
-        message = f"a JSON object is needed, not {json_kind(value)}"
-        raise ReportFileError(message, where=place_text(root, *keys))
-    return value
 
 
 def _is_cut_short(error: json.JSONDecodeError) -> bool:

@@ -540,14 +540,8 @@ class Trends:
 def _doubts(old: Iterable[GroupSummary], new: Iterable[GroupSummary]) -> list[str]:
     """Return why numbers may be wrong, each once, with the side that it is about."""
     sides = (("before", old), ("after", new))
-    return list(
-        dict.fromkeys(
-            f"Doubtful {when}: {doubt}."
-            for when, groups in sides
-            for g in groups
-            for doubt in g.doubts
-        )
-    )
+    found = ((when, doubt) for when, groups in sides for each in groups for doubt in each.doubts)
+    return [f"Doubtful {when}: {doubt}." for when, doubt in dict.fromkeys(found)]
 
 
 def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) -> Trends:

@@ -10,10 +10,10 @@ import re
 import subprocess
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any, Final, NewType
+from typing import Any, Final, NewType, get_type_hints
 from urllib.parse import unquote, urlsplit
 
 from boardprof.base.errors import BoardprofError, ReportFileError, UsageError, option
@@ -265,7 +265,7 @@ def written(records: Iterable[StoredRun]) -> Iterator[str]:
     """Yield the lines of a file with runs: a header, then one line for each run."""
     yield json.dumps({"kind": _KIND, "version": _VERSION}) + "\n"
     for each in records:
-        facts = {field.name: getattr(each, field.name) for field in fields(each)}
+        facts = asdict(each)
         yield f"{json.dumps(facts | {'report': None})[:-5]}{each.report}}}\n"
 
 
@@ -296,13 +296,7 @@ def _records(lines: Iterable[str]) -> Iterator[StoredRun]:
 
 
 def _record(found: Any, number: int) -> StoredRun:
-    kinds: dict[str, tuple[type, ...]] = {
-        **dict.fromkeys(("time", "command", "project", "version"), (str,)),
-        **dict.fromkeys(("name", "commit", "branch"), (str, type(None))),
-        "dirty": (bool, type(None)),
-        "failed": (bool,),
-        "report": (dict,),
-    }
+    kinds = {**get_type_hints(StoredRun), "report": dict}
     for name, kind in kinds.items():
         if not isinstance(found, dict) or not isinstance(found.get(name), kind):
             raise _refused(number, f"{name} is missing, or has the wrong type")

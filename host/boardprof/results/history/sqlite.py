@@ -168,10 +168,8 @@ def may_exist(path: Path) -> bool:
     """Tell whether there is a file or a folder, or no permission to find out."""
     try:
         path.stat()
-    except FileNotFoundError:
-        return False
-    except OSError:  # no permission, or links in a circle: opening it reports that
-        return True
+    except OSError as error:  # no permission, or links in a circle: opening it reports that
+        return not isinstance(error, FileNotFoundError)
     return True
 
 
