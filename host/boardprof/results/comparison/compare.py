@@ -260,10 +260,10 @@ def _usual_of(
             f"The rule {needing} needs earlier runs, which only a run of the history has.",
             hint="compare with a run of a branch, such as branch:main",
         )
-    found = trends_of(earlier[-most:], lambda report: compare(report, new, allow=allowed))
+    trends, _ = trends_of(earlier[-most:], lambda report: compare(report, new, allow=allowed))
 
     def usual_of(row: Difference, statistic: str) -> Usual | None:
-        trend = found.by_place.get(row.place)
+        trend = trends.get(row.place)
         return None if trend is None else trend.usual(statistic)
 
     return usual_of
@@ -529,14 +529,6 @@ class Trend:
         return Usual(middle, spread, len(values))
 
 
-@dataclass(frozen=True)
-class Trends:
-    """The trends of a Report's rows."""
-
-    by_place: Mapping[tuple[str, ...], Trend]  # see `MetricRow.place`
-    left_out: Mapping[int, str]  # number of a run -> why it cannot be compared
-
-
 def _doubts(old: Iterable[GroupSummary], new: Iterable[GroupSummary]) -> list[str]:
     """Return why numbers may be wrong, each once, with the side that it is about."""
     sides = (("before", old), ("after", new))
@@ -544,8 +536,13 @@ def _doubts(old: Iterable[GroupSummary], new: Iterable[GroupSummary]) -> list[st
     return [f"Doubtful {when}: {doubt}." for when, doubt in dict.fromkeys(found)]
 
 
-def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) -> Trends:
-    """Return the trends of a Report's rows over several runs, the oldest first."""
+def trends_of(
+    runs: Sequence[Report], compared: Callable[[Report], Comparison]
+) -> tuple[dict[tuple[str, ...], Trend], dict[int, str]]:
+    """Return the trends of a Report's rows over several runs, the oldest first, by their places.
+
+    Also return why some runs cannot be compared, by their numbers.
+    """
     rows: dict[tuple[str, ...], list[tuple[int, Difference]]] = {}
     left_out: dict[int, str] = {}
     for number, run in enumerate(runs):
@@ -568,4 +565,4 @@ def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) 
     for place, each in rows.items():
         points = tuple(Point(number, row.before) for number, row in each if row.before is not None)
         trends[place] = Trend(each[-1][1], points, all(row.is_exact for _, row in each))
-    return Trends(trends, left_out)
+    return trends, left_out

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -327,10 +328,9 @@ def side_of(
         if not checks_inputs or any(old != new for old, new in pairing.devices.items()):
             group = replace(group, inputs="")
         metrics.setdefault(pairing.key(group.key, is_old=is_old), {})[group.metric] = group
-    calls: dict[GroupKey, int] = {}
+    calls: Counter[GroupKey] = Counter()
     for key, number in calls_of(report).items() if SHARE in named else ():
-        place = pairing.key(key, is_old=is_old)
-        calls[place] = calls.get(place, 0) + number
+        calls[pairing.key(key, is_old=is_old)] += number
     return Side(metrics, calls)
 
 

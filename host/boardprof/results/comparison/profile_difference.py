@@ -106,8 +106,7 @@ def profile_difference(
 
 
 def _functions(before: Profile, after: Profile, metric: str) -> Iterator[FunctionChange]:
-    sides = [_Functions(profile, metric) for profile in (before, after)]
-    old, new = sides
+    old, new = _Functions(before, metric), _Functions(after, metric)
     for name in dict.fromkeys([*new.own, *old.own]):
         yield FunctionChange(
             name,
@@ -236,18 +235,15 @@ def _paired(
         yield AlignedLine(old + 1, 0, a[old])
 
 
-def _merged(file: str, lines: Sequence[AlignedLine]) -> Iterator[LineChange]:
-    """Yield the changes of lines; neighbours whose changes cancel out are one."""
-    group: list[AlignedLine] = []
+def _merged(file: str, lines: Sequence[AlignedLine]) -> list[LineChange]:
+    """Return the changes of lines; neighbours whose changes cancel out are one."""
+    groups: list[list[AlignedLine]] = []
     for line in lines:
-        if group and _belongs(group, line):
-            group.append(line)
+        if groups and _belongs(groups[-1], line):
+            groups[-1].append(line)
         else:
-            if group:
-                yield _change(file, group)
-            group = [line]
-    if group:
-        yield _change(file, group)
+            groups.append([line])
+    return [_change(file, group) for group in groups]
 
 
 def _belongs(group: Sequence[AlignedLine], line: AlignedLine) -> bool:

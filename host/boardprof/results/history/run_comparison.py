@@ -322,10 +322,10 @@ def _trends(
     for newest in range(len(runs) - 1, -1, -1):
         if newest in used:
             continue
-        one = trends_of(
+        one, why_not = trends_of(
             reports[: newest + 1], partial(_compared_there, function, reports[newest], tuple(allow))
         )
-        for place, trend in one.by_place.items():
+        for place, trend in one.items():
             if trend.row.name != function or board not in (None, trend.row.device):
                 continue
             numbers = [point.run for point in trend.points]
@@ -335,7 +335,7 @@ def _trends(
                 continue
             used.update(numbers)
             alike.append(RunTrend(trend, tuple(runs[number] for number in numbers), file))
-        refused = {**one.left_out, **refused}
+        refused = {**why_not, **refused}
     left_out: dict[str, list[Run]] = {}
     for number in sorted(refused.keys() - used):
         left_out.setdefault(refused[number], []).append(runs[number])

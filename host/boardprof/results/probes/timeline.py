@@ -254,19 +254,16 @@ class Timeline:
 
         The list is used up, since there may be many.
         """
-        columns: list[list[Any]] = [[], [], [], [], [], [], []]
-        count = len(pairs)
+        found: list[tuple[Ints, ...]] = []
         while pairs:
             begin, end = _sorted(*pairs.pop())
             level = _same(int(self.level[begin[0]]), len(begin))
             task = _same(int(self.task[begin[0]]), len(begin))
             if level[0] > 0:  # an interrupt may come in any task
                 task = self.task[begin]
-            found = (begin, end, level, task, *self._costs_of(begin, end, empty))
-            for column, values in zip(columns, found, strict=True):
-                column.append(values)
-        joined = [_joined(column) for column in columns]
-        if count > 1:
+            found.append((begin, end, level, task, *self._costs_of(begin, end, empty)))
+        joined = [_joined([columns[i] for columns in found]) for i in range(7)]
+        if len(found) > 1:
             order = np.argsort(joined[0], kind="stable")
             joined = [column[order] for column in joined]
         begin, end, level, task, own, net, came = joined

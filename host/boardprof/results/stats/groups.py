@@ -120,11 +120,10 @@ def number_of_groups(report: Report) -> int:
 def calls_of(report: Report) -> dict[GroupKey, int]:
     """Return the total number of calls in each group; rows without a number count as 1."""
     groups = report.calls.group_by(*_KEYS)
-    counts = list(report.calls.column(_CALLS).filled(Count(1)))
+    each = report.calls.column(_CALLS).filled(Count(1))
+    counts = [count.value if isinstance(count, Count) else 0 for count in each]
     return {
-        GroupKey(*map(_text, key)): sum(
-            counts[row].value for row in rows if isinstance(counts[row], Count)
-        )
+        GroupKey(*map(_text, key)): sum(counts[row] for row in rows)
         for key, rows in zip(groups.keys, groups.rows, strict=True)
     }
 
