@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from boardprof.base.errors import DecodeError
 from boardprof_protocol.codes import TRACE_FIRST_NAME, ProbeKind, TraceBlockFlag, TraceId
-from boardprof_protocol.trace import TRACE_BLOCK
 
 NAMES_SECTION = "bp_trace_names"  # of the ELF file
 
@@ -39,12 +38,11 @@ class ProbeName:
     text: str
 
 
+@dataclass(frozen=True)
 class ProbeNames:
     """The names in an image, in the order of their numbers."""
 
-    def __init__(self, names: Sequence[ProbeName]) -> None:
-        """Keep the names."""
-        self.names = tuple(names)
+    names: Sequence[ProbeName]
 
     @cached_property
     def end(self) -> int:
@@ -111,7 +109,7 @@ def read_names(content: bytes) -> ProbeNames:
         names.append(ProbeName(number, kind, text))
         number += 2 if kind in _PAIRS else 1
         at = stop + 1
-    return ProbeNames(names)
+    return ProbeNames(tuple(names))
 
 
 _HEADER = struct.Struct("<BBHIIIIQ")  # `TRACE_BLOCK`; struct is twenty times as fast as construct
@@ -374,24 +372,19 @@ def kept_blocks(
         if ids[0] in (TraceId.LONG, TraceId.WRAPPED):
             records[0, 1] = 0
     found = records[kept]
+    parts = {at: found[at : at + _BLOCK].tobytes() for at in range(0, max(len(found), 1), _BLOCK)}
     return b"".join(
-        _block(core, at, found[at : at + _BLOCK], last, whole=at + _BLOCK >= len(found))
-        for at in range(0, max(len(found), 1), _BLOCK)
+        block_of(core, last, words, at, whole=at + _BLOCK >= len(found))
+        for at, words in parts.items()
     )
 
 
 _BLOCK = 1 << 15  # words of a block that the host makes
 
 
-def _block(
-    core: int, sequence: int, words: npt.NDArray[np.uint32], last: int, *, whole: bool
+def block_of(
+    core: int, now: int, words: bytes = b"", at: int = 0, ticks: int = 0, *, whole: bool = True
 ) -> bytes:
-    head = empty_block(core, last, whole=whole)
-    header = {**TRACE_BLOCK.struct.parse(head), "words": len(words), "sequence": sequence}
-    return bytes(TRACE_BLOCK.struct.build(header)) + words.tobytes()
-
-
-def empty_block(core: int, now: int, ticks: int = 0, *, whole: bool = True) -> bytes:
-    """Return a block without records, made at the time of the last record."""
+    """Return a block that the host makes, at the time of the last record; it may have none."""
     flags = TraceBlockFlag.WHOLE if whole else 0
-    return _HEADER.pack(core, flags, 0, 0, 0, now, now, ticks)
+    return _HEADER.pack(core, flags, len(words) // 4, at, 0, now, now, ticks) + words
