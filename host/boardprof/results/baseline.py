@@ -64,7 +64,7 @@ from boardprof.results.record_json import SCHEMA_VERSION, read_record
 from boardprof.results.report.calls import DURATION, LABEL, Row
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, Origin, RowOrigins, clock_of_column, titled
-from boardprof.results.stats.groups import GroupSummary, metrics_of_gates, summaries
+from boardprof.results.stats.groups import GroupSummary, keyed_groups, metrics_of_gates, summaries
 
 _KIND: Final = "boardprof.baseline"
 _VERSION: Final = 1  # version of the layout; it grows if an old reader would misread new files
@@ -271,7 +271,6 @@ def render_baseline(report: Report) -> str:
 
 
 def _text(content: Content) -> str:
-    """Return the text of a baseline file with this content."""
     content["boards"] = dict(sorted(content["boards"].items()))
     content["measurements"] = sorted(content["measurements"], key=_identity)
     return json.dumps(content, indent=1) + "\n"
@@ -385,15 +384,14 @@ def _course(found: Sequence[GroupSummary]) -> Entry:
 
 def _values(report: Report) -> dict[GroupKey, Entry]:
     """Return what each group has by column: a value of all samples, or a list if they differ."""
-    groups = report.calls.group_by("Name", "Argument Shapes", "Flags", "Device", "Hash", LABEL)
+    groups = keyed_groups(report)
     found: list[Entry] = [{"": len(rows)} for rows in groups.rows]  # "": how many samples
     for name in report.calls.names:
         column = [*map(_raw, report.calls.column(name).filled(None))]
         for group, rows in zip(found, groups.rows, strict=True):
             values = [column[row] for row in rows]
             group[name] = values if any(value != values[0] for value in values) else values[0]
-    keys = (GroupKey(*map(str, key)) for key in groups.keys)
-    return dict(zip(keys, found, strict=True))
+    return dict(zip(groups.keys, found, strict=True))
 
 
 def _raw(metric: Metric | None) -> Any:

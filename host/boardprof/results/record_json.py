@@ -150,8 +150,6 @@ class _Scalar(Form):
 
 
 class _OrNull(Form):
-    """A value that may be null."""
-
     def __init__(self, form: Form) -> None:
         self.form = form
 
@@ -163,8 +161,6 @@ class _OrNull(Form):
 
 
 class _Array(Form):
-    """An array of any length."""
-
     blank = ()
 
     def __init__(self, form: Form) -> None:
@@ -210,8 +206,6 @@ class _Pair(Form):
 
 
 class _ByName(Form):
-    """An object with any keys."""
-
     blank: Mapping[str, Any] = {}  # nothing changes it
 
     def __init__(self, form: Form) -> None:
@@ -243,7 +237,7 @@ class _Number(Form):
 
 
 class _Bytes(Form):
-    """_Bytes as text: two hexadecimal digits each."""
+    """Bytes as text: two hexadecimal digits each."""
 
     blank = b""
 
@@ -399,7 +393,6 @@ _FORMS: Final[Mapping[Any, Callable[[], Form]]] = {
 
 
 def _defaults(kind: type[Any]) -> dict[str, Any]:
-    """Return the defaults of a type's attributes."""
     if issubclass(kind, tuple):
         return dict(kind._field_defaults)  # type: ignore[attr-defined]
     found = {each.name: each.default for each in fields(kind) if each.default is not MISSING}

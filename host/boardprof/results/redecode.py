@@ -354,8 +354,6 @@ class DeviceBlobs:
 
 @dataclass(frozen=True)
 class _PassBlobs:
-    """How the blobs of one pass are read."""
-
     collectors: Sequence[CollectorInfo]  # those that ran, with their counters' names of now
     layouts: Mapping[int, Layout]  # by schema id, with these names
     names: Mapping[str, str]  # the counters' names in the Report -> those of now

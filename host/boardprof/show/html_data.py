@@ -101,9 +101,9 @@ class _History:
     def of(self, group: GroupSummary) -> dict[str, Any]:
         """Return the runs, their medians and the changes up to this run; empty if unknown."""
         trend = self._trends.get(place_in(group.key, group.metric))
-        if trend is None or len(trend.points) < 2:
+        if trend is None or len(trend.runs) < 2:
             return {}
-        names = [self._names[each.run] for each in trend.points]
+        names = [self._names[run] for run in trend.runs]
         medians = [_number(each) for each in trend.medians]
         if any(isinstance(each, str) for each in medians):  # a line needs numbers
             return {}

@@ -85,7 +85,7 @@ def _table(trends: Sequence[Trend]) -> Table:
         for t, u in levels
     ]
     middles = [u.middle if u else None for u in usual]
-    is_part = any(len(each.points) > _MOST_BLOCKS for each in trends)
+    is_part = any(len(each.runs) > _MOST_BLOCKS for each in trends)
     header = f"Trend (last {_MOST_BLOCKS})" if is_part else "Trend"
     return Table(
         [

@@ -459,7 +459,6 @@ def _of_one_run(rows: Sequence[Difference]) -> list[str]:
 
 
 def _about(rows: Iterable[Difference], text: str) -> list[str]:
-    """Say something about rows, if there are any."""
     names = _names(rows)
     return [f"{names}: {text}."] if names else []
 
@@ -486,19 +485,12 @@ _TO_SIGMA: Final = 14826
 
 
 @dataclass(frozen=True)
-class Point:
-    """One run in a trend."""
-
-    run: int  # its place in the list of runs, from 0
-    summary: Summary  # of the metric's samples per call
-
-
-@dataclass(frozen=True)
 class Trend:
     """One metric of one group of rows over several runs."""
 
     row: Difference  # the group and the metric, as in the comparison of the newest run
-    points: tuple[Point, ...]  # the runs that have it, the oldest first
+    runs: tuple[int, ...]  # those that have it, the oldest first, by their places in the list
+    summaries: tuple[Summary, ...]  # of the metric's samples per call in each
     is_exact: bool  # its value repeats exactly as long as the code does not change
 
     @property
@@ -509,17 +501,17 @@ class Trend:
     @cached_property
     def medians(self) -> list[int | float]:
         """The median of each run."""
-        return [each.summary.median for each in self.points]
+        return [each.median for each in self.summaries]
 
     @cached_property
     def changes(self) -> list[Change]:
-        """The changes of the median; `Change.at` counts points."""
+        """The changes of the median; `Change.at` counts those runs."""
         return change_points(self.medians, is_exact=self.is_exact)
 
     def usual(self, name: str = "median") -> Usual | None:
         """Return what is usual for a statistic since the last change; None if no run has it."""
         first = self.changes[-1].at if self.changes else 0
-        found = (statistic(each.summary, name) for each in self.points[first:])
+        found = (statistic(each, name) for each in self.summaries[first:])
         values = [value for value in found if value is not None]
         if not values:
             return None
@@ -543,7 +535,7 @@ def trends_of(
 
     Also return why some runs cannot be compared, by their numbers.
     """
-    rows: dict[tuple[str, ...], list[tuple[int, Difference]]] = {}
+    rows: dict[tuple[str, ...], list[tuple[int, Difference, Summary]]] = {}
     left_out: dict[int, str] = {}
     for number, run in enumerate(runs):
         try:
@@ -560,9 +552,10 @@ def trends_of(
             is_alone = places[row.place] == 1 and place_in(row, "") not in others
             is_told = row.verdict not in ("other calls", "doubtful")
             if is_alone and row.before and row.after and is_told:
-                rows.setdefault(row.place, []).append((number, row))
+                rows.setdefault(row.place, []).append((number, row, row.before))
     trends = {}
     for place, each in rows.items():
-        points = tuple(Point(number, row.before) for number, row in each if row.before is not None)
-        trends[place] = Trend(each[-1][1], points, all(row.is_exact for _, row in each))
+        numbers, differences, befores = zip(*each, strict=True)
+        is_exact = all(row.is_exact for row in differences)
+        trends[place] = Trend(differences[-1], numbers, befores, is_exact)
     return trends, left_out

@@ -361,7 +361,6 @@ def _are_of_other_calls(old: MeasurementRecord, new: MeasurementRecord) -> bool:
 
 
 def _difference(name: str, old: object, new: object, tolerance: float) -> str:
-    """Return how two outputs differ; "" if they are the same."""
     if isinstance(old, Output) and isinstance(new, Output):
         return _array_difference(name, old, new, tolerance)
     if isinstance(old, Output) or isinstance(new, Output) or old is None or new is None:

@@ -328,13 +328,12 @@ def _trends(
         for place, trend in one.items():
             if trend.row.name != function or board not in (None, trend.row.device):
                 continue
-            numbers = [point.run for point in trend.points]
-            file = next(filter(None, (files[number] for number in numbers[::-1])), None)
+            file = next(filter(None, (files[number] for number in trend.runs[::-1])), None)
             alike = found.setdefault(place, [])
             if any(file is None or each.file in (None, file) for each in alike):
                 continue
-            used.update(numbers)
-            alike.append(RunTrend(trend, tuple(runs[number] for number in numbers), file))
+            used.update(trend.runs)
+            alike.append(RunTrend(trend, tuple(runs[number] for number in trend.runs), file))
         refused = {**why_not, **refused}
     left_out: dict[str, list[Run]] = {}
     for number in sorted(refused.keys() - used):

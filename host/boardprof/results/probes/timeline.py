@@ -470,7 +470,6 @@ def _taken(values: Ints, at: Ints) -> Ints:
 
 
 def _sorted(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return pairs in the order of their begins."""
     if (begin[1:] >= begin[:-1]).all():
         return begin, end
     order = np.argsort(begin, kind="stable")

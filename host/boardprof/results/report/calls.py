@@ -393,12 +393,7 @@ class Calls(Sequence[Row]):
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Metric | int]] = ()) -> None:
-        """Copy and check rows.
-
-        Raises:
-            TypeError: a value is not a metric; the message has its place, e.g.
-                ``calls[3]["cycles"]``.
-        """
+        """Copy and check rows; a TypeError has the place of a value, as ``calls[3]["cycles"]``."""
         builder = CallsBuilder()
         for row in rows:
             builder.add(row)

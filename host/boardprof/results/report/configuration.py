@@ -243,7 +243,7 @@ def _pass_lines(measurements: Sequence[Measurement]) -> dict[str, str | None]:
     )
     shared: dict[str, list[Reading]] = {}
     for m in measurements:
-        for name, sample in itertools.product(m.counters, m.samples):
+        for sample, name in itertools.product(m.samples, m.counters):
             if sample.readings[name].estimated:
                 shared.setdefault(name, []).append(sample.readings[name])
     in_user_mode = (
@@ -320,7 +320,6 @@ def _is_beside(measurement: Measurement, counter: str) -> bool:
 
 
 def _column(measurement: Measurement, counter: str) -> str:
-    """Return the column of a counter."""
     readings = measurement.samples[0].readings
     clock = clock_of(readings, measurement.device.clock_kind)
     return next(iter(metrics_of(counter, 0, readings[counter], clock)))

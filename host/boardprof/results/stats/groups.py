@@ -95,21 +95,26 @@ def summaries(
         without: columns that are not needed.
         most: number of groups, the first ones; None for all.
     """
-    origins, calls = RowOrigins(report), report.calls
-    groups = calls.group_by(*_KEYS)
+    origins, calls, groups = RowOrigins(report), report.calls, keyed_groups(report)
     groups = groups if most is None else groups.first(most)
-    keys = [GroupKey(*map(_text, key)) for key in groups.keys]
-    origin_of = [origins.origin(key) for key in keys]
-    found: list[list[GroupSummary]] = [[] for _ in keys]
+    origin_of = [origins.origin(key) for key in groups.keys]
+    found: list[list[GroupSummary]] = [[] for _ in groups.keys]
     for metric in calls.names:
         column = calls.column(metric)
         if metric in (_CALLS, *without) or column.kind not in (Count, Duration, Percent, Ratio):
             continue
         for place, part in enumerate(_parts(groups, metric, column, calls.column(_CALLS))):
             if len(part[0]):
-                summary = _summary(keys[place], metric, column.kind, *part, origin_of[place])
-                found[place].append(summary)
+                key, origin = groups.keys[place], origin_of[place]
+                found[place].append(_summary(key, metric, column.kind, *part, origin))
     return [summary for group in found for summary in group]
+
+
+def keyed_groups(report: Report) -> Groups[GroupKey]:
+    """Return the groups of rows that `summaries` finds."""
+    groups = report.calls.group_by(*_KEYS)
+    keys = (GroupKey(*map(_text, key)) for key in groups.keys)
+    return Groups(tuple(keys), groups.order, groups.bounds)
 
 
 def number_of_groups(report: Report) -> int:
@@ -119,13 +124,11 @@ def number_of_groups(report: Report) -> int:
 
 def calls_of(report: Report) -> dict[GroupKey, int]:
     """Return the total number of calls in each group; rows without a number count as 1."""
-    groups = report.calls.group_by(*_KEYS)
+    groups = keyed_groups(report)
     each = report.calls.column(_CALLS).filled(Count(1))
     counts = [count.value if isinstance(count, Count) else 0 for count in each]
-    return {
-        GroupKey(*map(_text, key)): sum(counts[row] for row in rows)
-        for key, rows in zip(groups.keys, groups.rows, strict=True)
-    }
+    pairs = zip(groups.keys, groups.rows, strict=True)
+    return {key: sum(counts[row] for row in rows) for key, rows in pairs}
 
 
 def left_out(report: Report) -> list[LeftOut]:
@@ -144,21 +147,21 @@ def left_out(report: Report) -> list[LeftOut]:
             kinds = sorted({type(value).__name__ for value in column.given})
             found.append(LeftOut(None, metric, f"it is {' and '.join(kinds)} in one Report"))
         if column.kind in (Count, Duration, Percent, Ratio) and not are_finite(column.given):
-            groups = calls.group_by(*_KEYS)
+            groups = keyed_groups(report)
             for key, (values,) in zip(groups.keys, groups.split(column), strict=True):
                 if lost := [value for value in values if not is_finite(value)]:
                     verb = "is" if len(lost) == 1 else "are"
                     is_number = all(type(value) is int or math.isfinite(value) for value in lost)
                     what = "too large for statistics" if is_number else "infinite or not a number"
                     why = f"{len(lost)} of {len(values)} samples {verb} {what}"
-                    found.append(LeftOut(GroupKey(*map(_text, key)), metric, why))
+                    found.append(LeftOut(key, metric, why))
         if column.kind in (Count, Duration) and metric not in LEVELS and not is_counted:
-            found += _uncounted(calls.group_by(*_KEYS), metric, column, counts)
+            found += _uncounted(keyed_groups(report), metric, column, counts)
     return found
 
 
 def _uncounted(
-    groups: Groups[Any], metric: str, column: Column, calls: Column
+    groups: Groups[GroupKey], metric: str, column: Column, calls: Column
 ) -> Iterator[LeftOut]:
     """Yield the groups with samples that have no number of calls, and so no value per call."""
     each = zip(groups.keys, groups.split(column), groups.split(column, calls), strict=True)
@@ -167,7 +170,7 @@ def _uncounted(
         if lost:
             which = f"{lost} of {len(values)} samples {'has' if lost == 1 else 'have'}"
             why = f"{which} no Count above 0, and so no value per call"
-            yield LeftOut(GroupKey(*map(_text, key)), metric, why)
+            yield LeftOut(key, metric, why)
 
 
 def _is_number_of_calls(number: object) -> bool:

@@ -232,7 +232,6 @@ class _WatchedConnection(psycopg.Connection[Any]):
 
 
 def _parts(url: str) -> dict[str, object]:
-    """Return the parts of a URL."""
     refused = UsageError("The URL of the history is not a valid PostgreSQL URL.", hint=_FORM)
     try:
         parts: dict[str, object] = {**conninfo_to_dict(url)}
