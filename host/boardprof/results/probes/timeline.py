@@ -8,6 +8,7 @@ dropped events, what began before and ended after is left out and counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -109,20 +110,17 @@ class Timeline:
         event.
         """
         self.untold = max(0, dropped - told - events.dropped)  # events that no event tells of
-        if self.untold:
-            last = int(events.time[-1]) if len(events) else 0
-            events = join([events, gap(last, self.untold)])
-        self.events = events
+        last = int(events.time[-1]) if len(events) else 0
+        self.events = join([events, gap(last, self.untold)]) if self.untold else events
         self.names = names
         self.costs = costs
-        last = int(events.time[-1]) if len(events) else 0
-        self.end = max(last, end if end is not None else last)  # not before the last event
+        self.end = max(last, end or 0)  # not before the last event
         self.task_before = task_before
         self.unsure = unsure
         self.clock = clock  # relates times to those of other cores
-        self.dropped = max(dropped, told + events.dropped)
-        self._without_begin: dict[str, int] = {}
-        self._without_end: dict[str, int] = {}
+        self.dropped = max(dropped, told + self.events.dropped)
+        self._without_begin: Counter[str] = Counter()
+        self._without_end: Counter[str] = Counter()
 
     def common(self, times: Ints) -> Ints:
         """Return times of this core on the clock that all cores have in common."""
@@ -212,8 +210,8 @@ class Timeline:
         for key in sorted(streams):
             (number, *context), stream = key, streams.pop(key)
             text = self.names.by_number[number].text
-            _count(self._without_begin, text, stream.without_begin)
-            _count(self._without_end, text, stream.without_end)
+            self._without_begin[text] += stream.without_begin
+            self._without_end[text] += stream.without_end
             pairs.setdefault((context[0], context[1]), []).append(stream.pairs())
         joined = (
             (_joined([begin for begin, _ in each]), _joined([end for _, end in each]))
@@ -243,8 +241,8 @@ class Timeline:
             if len(where):
                 stream.add(where, self._interrupt_step[where], self._segment[where])
         begin, end = stream.pairs()
-        _count(self._without_begin, "interrupts", stream.without_begin)
-        _count(self._without_end, "interrupts", stream.without_end)
+        self._without_begin["interrupts"] += stream.without_begin
+        self._without_end["interrupts"] += stream.without_end
         groups = _groups(np.arange(len(begin)), self.level[begin], self.task[begin])
         # Between its two marks there is what one of them takes.
         return self._passes([(begin[at], end[at]) for at in groups], self.costs.mark)
@@ -399,8 +397,8 @@ class Timeline:
             int((self._dropped_events > 0).sum()),
             self.unsure,
             self.unsure_gaps,
-            dict(self._without_begin),
-            dict(self._without_end),
+            dict(+self._without_begin),
+            dict(+self._without_end),
         )
 
 
@@ -547,8 +545,3 @@ def _joined(pieces: Sequence[Ints]) -> Ints:
     if len(pieces) == 1:
         return pieces[0]
     return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
-
-
-def _count(counts: dict[str, int], name: str, more: int) -> None:
-    if more:
-        counts[name] = counts.get(name, 0) + more
