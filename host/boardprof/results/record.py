@@ -114,8 +114,7 @@ class Output:
 RETURN: Final = "return"  # name of the return value among the outputs; no parameter can have it
 
 
-LIMIT: Final = "limit"
-"""How the kind of a finding begins that says that a metric is above its limit."""
+LIMIT: Final = "limit"  # how the kind of a finding begins if a metric is above its limit
 
 
 @dataclass(frozen=True)

@@ -254,8 +254,7 @@ _INTEGER: Final = r"(-?(?:0|[1-9][0-9]{0,17}))"
 _EXPONENT: Final = r"[eE][-+]?[0-9]{1,2}"
 _FLOAT: Final = rf"(-?(?:0|[1-9][0-9]{{0,17}})(?:\.[0-9]{{1,99}}(?:{_EXPONENT})?|{_EXPONENT}))"
 
-_MOST_PATTERNS: Final = 8
-"""Maximum number of patterns to try on a row; few Reports have more kinds of row."""
+_MOST_PATTERNS: Final = 8  # patterns to try on a row; few Reports have more kinds of row
 
 
 _Columns: TypeAlias = tuple[tuple[str, Kind], ...]  # names and kinds of a row's columns

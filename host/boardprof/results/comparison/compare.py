@@ -73,8 +73,7 @@ from boardprof.results.stats.summary import Change, Summary, change_points, perc
 _PROPORTIONAL = ("cycles", DURATION, "instructions", "ticks")
 """Metrics that grow with time and work, the best first."""
 
-_MOST_GROUPS: Final = 100_000
-"""Groups of rows in a Report; each takes 10 KB and a quarter of a millisecond."""
+_MOST_GROUPS: Final = 100_000  # groups of rows in a Report; each takes 10 KB and 0.25 ms
 
 SPREAD_RUNS: Final = 20  # earlier runs that a limit in spreads comes from
 

@@ -16,11 +16,9 @@ from dataclasses import dataclass, replace
 
 from boardprof.results.report.profile import Profile
 
-_ALIKE = 0.5
-"""Likeness, 0 to 1, from which on two lines of a changed block are versions of one line."""
+_ALIKE = 0.5  # likeness, 0 to 1, from which on two lines of a changed block are one line
 
-_NEAR = 3
-"""Lines apart that may cancel out: the compiler has moved an instruction from one to the other."""
+_NEAR = 3  # lines apart that may cancel out: the compiler has moved an instruction
 
 _CANCELS = 0.5  # share of the larger of two changes below which their sum counts as nothing
 

@@ -206,8 +206,7 @@ def check_name(name: str) -> None:
 
 
 _KIND: Final = "boardprof.history"
-_VERSION: Final = 1
-"""Version of the lines' layout; it grows if an old reader would misread new lines."""
+_VERSION: Final = 1  # version of the layout; it grows if an old reader would misread new lines
 
 _TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 _WROTE: Final = "a file that `boardprof history export` wrote, unchanged"
@@ -417,8 +416,7 @@ def has_branch(folder: str | Path, name: str) -> bool:
 
 _LONGEST_CHAIN = 8  # limit for clones of clones on one machine
 
-COMMIT: Final = r"[0-9a-f]{40}|[0-9a-f]{64}"
-"""The id of a project without a remote: its first commit."""
+COMMIT: Final = r"[0-9a-f]{40}|[0-9a-f]{64}"  # id of a project without a remote: its first commit
 
 _LIKE_SCP = r"(?:[^/@]+@)?(?P<host>\[[^\]]+\]|[^/:]{2,}):(?P<path>.*)"
 """``[USER@]HOST:PATH``, as ssh has it (git-clone(1), "GIT URLS"); a one-letter host such as C: is a

@@ -26,8 +26,7 @@ from boardprof.results.history.run import HistoryError, kept_contents
 _APPLICATION_ID: Final = 0x62706869
 """``bphi``: identifies a SQLite file as a history (SQLite's "PRAGMA application_id")."""
 
-SCHEMA_VERSION: Final = 4
-"""Version of the tables, in the file's user_version; it grows when they change."""
+SCHEMA_VERSION: Final = 4  # version of the tables, in the file's user_version
 
 _SCHEMA: Final = (
     """

@@ -17,14 +17,12 @@ from boardprof_protocol.codes import TRACE_FIRST_NAME, ProbeKind, TraceBlockFlag
 
 NAMES_SECTION = "bp_trace_names"  # of the ELF file
 
-CHECK_SECTION = "bp_trace_check"
-"""Of the ELF file, and of the memory of the board: a hash of each name."""
+CHECK_SECTION = "bp_trace_check"  # of the ELF file, and of the board's memory: a hash of each name
 
 ADDRESSES = (TraceId.TASK, TraceId.ALLOC, TraceId.SIZE, TraceId.CALLER, TraceId.FREE)
 """Records that may follow HIGH, which has bits 32 to 63 of their values."""
 
-_PAIRS = frozenset({ProbeKind.RANGE, ProbeKind.INTERRUPT})
-"""Kinds of names with two numbers: begin and end."""
+_PAIRS = frozenset({ProbeKind.RANGE, ProbeKind.INTERRUPT})  # names with two numbers: begin and end
 
 VALUES = frozenset({ProbeKind.U32, ProbeKind.I32, ProbeKind.F32})  # kinds of names with a value
 

@@ -307,11 +307,9 @@ _FEWEST = 1000
 """Least number of instructions in a useful sample: this many include branches, loads and calls."""
 
 
-_CHANCE = 1000
-"""Counts that are all multiples by chance once in more than this are multiples by design."""
+_CHANCE = 1000  # counts that are multiples by chance once in more than this are so by design
 
-_SAME = 0.01
-"""Relative difference of cycles and instructions in a whole reply, if both are the host's time."""
+_SAME = 0.01  # relative difference of cycles and instructions in a reply by the host's time
 
 
 @dataclass(frozen=True)

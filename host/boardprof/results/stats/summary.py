@@ -24,11 +24,9 @@ PERCENTILES: Final = (5, 25, 75, 95)  # percentiles of a Summary; the 50th is th
 OUTLIER_SCORE: Final = 3.5
 """A modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin, 1993)."""
 
-_LARGEST = 1e150
-"""Samples from here on have no statistics: sums of their squares would not fit a float."""
+_LARGEST = 1e150  # from here on, the sum of samples' squares would not fit a float
 
-_MAD_TO_SIGMA = 0.6745
-"""The median absolute deviation of a normal distribution, in standard deviations."""
+_MAD_TO_SIGMA = 0.6745  # median absolute deviation of a normal distribution, in standard deviations
 
 _MEAN_DEVIATION_TO_SIGMA = 1.253314
 """A normal distribution's standard deviation over its mean absolute deviation: sqrt(pi / 2)."""
