@@ -94,10 +94,6 @@ class SqlRuns:
         """Execute a statement; return its rows, whose values are found by column."""
         raise NotImplementedError
 
-    def execute_each(self, statement: str, values: Sequence[Sequence[object]]) -> None:
-        """Execute a statement for each of several lists of values."""
-        raise NotImplementedError
-
     def select(self, statement: str, values: Sequence[object]) -> Iterable[Any]:
         """Return the rows of a statement; usually only the first ones are read."""
         return self.execute(statement, values)
@@ -198,12 +194,15 @@ class SqlRuns:
 
     def keep_results(self, results: Mapping[str, str]) -> None:
         """Keep results of tuning by their keys."""
-        # In one order: two processes must not wait for each other.
-        self.execute_each(
-            f"INSERT INTO {self.tables}candidates (key, result) VALUES (?, ?) "
-            "ON CONFLICT (key) DO UPDATE SET result = excluded.result",
-            sorted(results.items()),
-        )
+        ordered = sorted(results.items())  # two processes must not wait for each other
+        for at in range(0, len(ordered), _KEYS_AT_ONCE):
+            some = ordered[at : at + _KEYS_AT_ONCE]
+            self.execute(
+                f"INSERT INTO {self.tables}candidates (key, result) "
+                f"VALUES {', '.join(['(?, ?)'] * len(some))} "
+                "ON CONFLICT (key) DO UPDATE SET result = excluded.result",
+                [*itertools.chain.from_iterable(some)],
+            )
 
 
 class Database(Protocol):

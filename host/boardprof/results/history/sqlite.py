@@ -129,10 +129,6 @@ class SqliteRuns(SqlRuns):
         """Execute a statement."""
         return self._file.execute(statement, values)
 
-    def execute_each(self, statement: str, values: Sequence[Sequence[object]]) -> None:
-        """Execute a statement for each of several lists of values."""
-        self._file.executemany(statement, values)
-
     def insert_row(self, statement: str, values: Sequence[object]) -> int:
         """Execute an INSERT; return the number of the new row."""
         number = self._file.execute(statement, values).lastrowid

@@ -309,10 +309,6 @@ class PostgresRuns(SqlRuns):
         found = self.connection.exec_driver_sql(_marked(statement), _storable(values))
         return found.mappings() if found.returns_rows else ()
 
-    def execute_each(self, statement: str, values: Sequence[Sequence[object]]) -> None:
-        """Execute a statement for each of several lists of values."""
-        self.connection.exec_driver_sql(_marked(statement), [*map(_storable, values)])
-
     def select(self, statement: str, values: Sequence[object]) -> Iterator[Any]:
         """Yield the rows of a statement, some at a time."""
         options = {"yield_per": _FETCHED}
