@@ -11,7 +11,6 @@ from numbers import Real
 from typing import Final
 
 from boardprof.base.errors import UsageError, option
-from boardprof.base.metrics import Kind
 from boardprof.results.comparison.comparison import (
     DIFFERENT,
     Comparison,
@@ -491,11 +490,6 @@ class Trend:
     runs: tuple[int, ...]  # those that have it, the oldest first, by their places in the list
     summaries: tuple[Summary, ...]  # of the metric's samples per call in each
     is_exact: bool  # its value repeats exactly as long as the code does not change
-
-    @property
-    def kind(self) -> Kind:
-        """Count, Duration, Percent or Ratio."""
-        return self.row.kind
 
     @cached_property
     def medians(self) -> list[int | float]:

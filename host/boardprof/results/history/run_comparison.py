@@ -212,12 +212,6 @@ class RunTrend:
     runs: tuple[Run, ...]
     file: str | None = None  # where the function is, as its repository calls it; None if not known
 
-    def named_with_file(self) -> RunTrend:
-        """Return it with the file before the function's name, as ``src/fir.c:fir``."""
-        row = self.trend.row
-        named = replace(row, name=f"{self.file or '(unknown file)'}:{row.name}")
-        return replace(self, trend=replace(self.trend, row=named))
-
 
 @dataclass(frozen=True)
 class FunctionTrends:
@@ -230,9 +224,15 @@ class FunctionTrends:
     left_out: Mapping[str, tuple[Run, ...]]
 
     def for_people(self) -> list[RunTrend]:
-        """Return the trends, named with their files if the function is in several."""
-        several = len({each.file for each in self.trends}) > 1
-        return [each.named_with_file() if several else each for each in self.trends]
+        """Return the trends; if the function is in several files, named as ``src/fir.c:fir``."""
+        if len({each.file for each in self.trends}) < 2:
+            return [*self.trends]
+        found = []
+        for each in self.trends:
+            name = f"{each.file or '(unknown file)'}:{each.trend.row.name}"
+            trend = replace(each.trend, row=replace(each.trend.row, name=name))
+            found.append(replace(each, trend=trend))
+        return found
 
     def json(self) -> dict[str, Any]:
         """Return it as JSON has it."""

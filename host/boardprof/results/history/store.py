@@ -78,12 +78,8 @@ class History:
         """
         self._database = _database_of(place, timeout_s)
         self.path: Path | None = getattr(self._database, "path", None)
+        self.name = self._database.name
         self.folder = folder
-
-    @property
-    def name(self) -> str:
-        """See the attributes."""
-        return self._database.name
 
     def may_exist(self) -> bool:
         """Tell whether it exists; a server's is not asked."""
