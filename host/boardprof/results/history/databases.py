@@ -339,13 +339,6 @@ def _bounded(text: str) -> int:
     return int(significant) if len(significant) < len(str(_LARGEST)) else _LARGEST
 
 
-def run_by_number(table: SqlRuns, reference: Reference) -> Run | None:
-    """Return the run of a reference's number; None if it has none, or no such run exists."""
-    if reference.number is None:
-        return None
-    return next(table.runs(Choice(id=reference.number)), None)
-
-
 def own_runs(
     table: SqlRuns, project: Project | None, choice: Choice | None = None
 ) -> Iterator[Run]:

@@ -25,7 +25,6 @@ from boardprof.results.history.databases import (
     own_runs,
     parse_reference,
     require_place,
-    run_by_number,
 )
 from boardprof.results.history.run import (
     FILES,
@@ -117,7 +116,9 @@ class History:
         if name is not None:
             check_name(name)
         text = command if isinstance(command, str) else shlex.join(command or ())
-        project = self._project_told()
+        project = None
+        with contextlib.suppress(HistoryError):  # git does not answer, but the run is kept anyway
+            project = self._project()
         record = StoredRun(
             time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             name=name,
@@ -183,7 +184,8 @@ class History:
                     f"There is no run {reference.text!r}: nothing was kept in {self.name} yet.",
                     hint="measure first: `boardprof run` keeps each run",
                 )
-            found = run_by_number(table, reference)
+            number = reference.number
+            found = None if number is None else next(table.runs(Choice(id=number)), None)
             if found is None:
                 words = WordLookup(table, reference, self._project())
                 found = words.run()
@@ -335,12 +337,6 @@ class History:
 
     def _project(self) -> Project | None:
         return None if self.folder is None else project_of(self.folder)
-
-    def _project_told(self) -> Project | None:
-        """Return the same, or None if git does not answer: the run is kept anyway."""
-        with contextlib.suppress(HistoryError):
-            return self._project()
-        return None
 
 
 _GROUP: Final = "histories"
