@@ -162,11 +162,6 @@ class _Pair:
         missing = (self.old, self.new).count(None)
         return missing == 1 or (missing == 2 and not rule.is_glob)
 
-    def is_of_few(self, rule: Rule, alpha: float) -> bool:
-        """Tell whether there are too few samples for the rank test to break a rule."""
-        is_tested = rule.statistic != _COLD and self.row.p is not None
-        return is_tested and self.smallest_p >= alpha
-
     def gap(self, rule: Rule, alpha: float) -> Gap | None:
         """Return why the rule cannot judge the row; None if it can."""
         row, is_cold = self.row, rule.statistic == _COLD
@@ -305,7 +300,8 @@ def _notes_of(
     if lacking:
         names = first_of(lacking)
         yield f"The rule {rule} does not apply to {names}: {rule.statistic} is missing on one side."
-    few = dict.fromkeys(each.row.what for each in pairs if each.is_of_few(rule, alpha))
+    tested = [each for each in pairs if rule.statistic != _COLD and each.row.p is not None]
+    few = dict.fromkeys(each.row.what for each in tested if each.smallest_p >= alpha)
     if few:
         names = first_of(few)
         yield (

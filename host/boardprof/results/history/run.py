@@ -393,12 +393,6 @@ def repository_path(folder: str | Path) -> str | None:
     return storable(os.path.realpath(os.path.join(folder, told.removesuffix("\n"))))
 
 
-def remote_url(folder: str | Path) -> str:
-    """Return the URL of the first remote of a folder's repository; "" if it has none."""
-    told = git_output(folder, "config", "--local", "--get-regexp", r"^remote\..*\.url$") or ""
-    return storable(told.partition("\n")[0].partition(" ")[2])
-
-
 def first_commit(folder: str | Path) -> str:
     """Return the oldest root commit of a folder's repository; "" before the first commit."""
     told = git_output(folder, "rev-list", "--max-parents=0", "HEAD") or ""
@@ -477,7 +471,8 @@ def _path_of(folder: str | Path) -> str:
 
 
 def _id(folder: str | Path, place: str, chain: int) -> str:
-    url = remote_url(folder)
+    remotes = git_output(folder, "config", "--local", "--get-regexp", r"^remote\..*\.url$") or ""
+    url = storable(remotes.partition("\n")[0].partition(" ")[2])  # of the first one
     if not url:
         return first_commit(folder) or place
     found = id_of_url(url)
