@@ -194,7 +194,7 @@ def _calls(reader: JsonReader) -> Calls:
         builder.add(row)
         patterns.learn(row)
         patterns.take(reader, builder)
-    return Calls.built(builder)
+    return Calls.of_columns(*builder.built())
 
 
 def _row(row: object, root: str, *keys: str | int) -> Row:

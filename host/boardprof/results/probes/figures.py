@@ -406,7 +406,7 @@ def _calls(parts: Sequence[_Rows]) -> Calls:
                 given = array("q" if kinds[name] is Count else "d", given.array()[rows].tobytes())
         index = None if rows is None else array("q", rows.tobytes())
         columns[name] = Column(kinds[name], given, index, len(layout_of))
-    return Calls.of_columns(columns, [*layouts], array("B", layout_of.tobytes()))
+    return Calls.of_columns(columns, (*layouts,), array("B", layout_of.tobytes()))
 
 
 def _numbers(parts: Sequence[_Rows], name: str) -> Numbers:

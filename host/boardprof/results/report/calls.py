@@ -397,33 +397,16 @@ class Calls(Sequence[Row]):
         builder = CallsBuilder()
         for row in rows:
             builder.add(row)
-        self._take(builder)
-
-    @classmethod
-    def built(cls, builder: CallsBuilder) -> Calls:
-        """Return the rows of a builder, which must not be used afterwards."""
-        calls = cls.__new__(cls)
-        calls._take(builder)
-        return calls
+        self._columns, self._layouts, self._layout_of = builder.built()
 
     @classmethod
     def of_columns(
-        cls, columns: dict[str, Column], layouts: Sequence[tuple[str, ...]], layout_of: array[int]
+        cls, columns: dict[str, Column], layouts: tuple[tuple[str, ...], ...], layout_of: array[int]
     ) -> Calls:
         """Return rows that are in columns; the layout of each has this place in ``layouts``."""
         calls = cls.__new__(cls)
-        calls._columns, calls._layouts, calls._layout_of = columns, tuple(layouts), layout_of
+        calls._columns, calls._layouts, calls._layout_of = columns, layouts, layout_of
         return calls
-
-    def _take(self, builder: CallsBuilder) -> None:
-        builder.put_away()
-        self._layouts = tuple(builder.layouts)
-        self._layout_of = builder.layout_of
-        rows = _rows_of_sparse(self._layouts, self._layout_of)
-        self._columns = {
-            name: Column(column.kind, column.values, rows.get(name), len(self._layout_of))
-            for name, column in builder.columns.items()
-        }
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -536,6 +519,17 @@ class CallsBuilder:
             self._refuse()
             raise
         self._away = len(self.layout_of)
+
+    def built(self) -> tuple[dict[str, Column], tuple[tuple[str, ...], ...], array[int]]:
+        """Return what `Calls.of_columns` takes; the builder must not be used afterwards."""
+        self.put_away()
+        layouts, count = tuple(self.layouts), len(self.layout_of)
+        rows = _rows_of_sparse(layouts, self.layout_of)
+        columns = {
+            name: Column(column.kind, column.values, rows.get(name), count)
+            for name, column in self.columns.items()
+        }
+        return columns, layouts, self.layout_of
 
     def _new_layout(self, row: Mapping[str, Any]) -> tuple[int, list[Callable[[Any], None]]]:
         if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
