@@ -135,11 +135,15 @@ def properties(form: _Object, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def attribute_texts(kind: type[Any]) -> dict[str, str]:
-    """Return what a docstring says of attributes, as whole sentences."""
-    _, _, attributes = (inspect.getdoc(kind) or "").partition("Attributes:\n")
-    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE)
-    lines = {name: re.sub(r"\s+", " ", text).replace("``", "") for name, text in found}
-    return {name: text[:1].upper() + text[1:] for name, text in lines.items()}
+    """Return what comments say of a type's attributes, as whole sentences."""
+    found: dict[str, str] = {}
+    for own in (each for each in kind.__mro__ if each.__module__.startswith("boardprof.")):
+        attributes = r"^((?:    # .*\n)*)    (\w+): [^#\n]*(?:# (.*))?$"
+        for before, name, behind in re.findall(attributes, inspect.getsource(own), re.MULTILINE):
+            text = " ".join(f"{before}{behind}".replace("    # ", "").split())
+            text = text.replace("``", "").removesuffix(".")
+            found |= {name: f"{text[:1].upper()}{text[1:]}."} if text else {}
+    return found
 
 
 def record_definitions() -> dict[str, Any]:

@@ -28,7 +28,7 @@ def emulated(count: int) -> Report:
 
 
 def trend_of(*runs: Report) -> Trend:
-    (found,) = trends_of(runs, partial(compare, after=runs[-1])).by_place.values()
+    (found,) = trends_of(runs, partial(compare, after=runs[-1]))[0].values()
     return found
 
 
@@ -63,12 +63,12 @@ def test_only_the_runs_since_the_last_change_count() -> None:
 
 def test_runs_that_cannot_be_compared_are_left_out_with_the_reason() -> None:
     runs = [hardware(100), hardware(101, flags="-O3"), hardware(102, name="iir"), hardware(103)]
-    found = trends_of(runs, partial(compare, after=runs[-1]))
-    (trend,) = found.by_place.values()
-    assert [each.run for each in trend.points] == [0, 3]
+    trends, left_out = trends_of(runs, partial(compare, after=runs[-1]))
+    (trend,) = trends.values()
+    assert trend.runs == (0, 3)
     assert trend.medians == [100, 103]
-    assert [*found.left_out] == [1, 2]
-    assert "no row in common" in found.left_out[2]
+    assert [*left_out] == [1, 2]
+    assert "no row in common" in left_out[2]
 
 
 def test_earlier_runs_are_given_to_a_comparison() -> None:
@@ -90,7 +90,7 @@ def test_counts_beyond_a_floats_precision_have_a_trend_and_a_limit() -> None:
     earlier = [*map(emulated, [10**40] * 5)]
     found = compare(earlier[-1], emulated(10**40 + 1), "instructions>4spread", earlier=earlier)
     assert found.regressed
-    (trend,) = trends_of(earlier, partial(compare, after=emulated(3))).by_place.values()
+    (trend,) = trends_of(earlier, partial(compare, after=emulated(3)))[0].values()
     assert (trend.changes, blocks(trend.medians)) == ([], "▅▅▅▅▅")
 
 

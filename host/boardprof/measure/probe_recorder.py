@@ -31,10 +31,10 @@ from boardprof.results.probes.events import (
     CHECK_SECTION,
     NAMES_SECTION,
     ProbeNames,
+    block_of,
     blocks,
     count_records,
     decode_words,
-    empty_block,
     kept_blocks,
     read_names,
 )
@@ -265,7 +265,7 @@ class ProbeRecorder:
             self._runs = True
             if self._streams and self._cores == 1:
                 # Without it, the time up to the board's first block would not be known.
-                self._content += empty_block(0, self.began, ticks or 0)
+                self._content += block_of(0, self.began, ticks=ticks or 0)
         return self
 
     def _per_tick(self, before: _TraceState) -> float:

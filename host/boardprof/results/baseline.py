@@ -64,28 +64,21 @@ from boardprof.results.record_json import SCHEMA_VERSION, read_record
 from boardprof.results.report.calls import DURATION, LABEL, Row
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, Origin, RowOrigins, clock_of_column, titled
-from boardprof.results.stats.groups import GroupSummary, metrics_of_gates, summaries
+from boardprof.results.stats.groups import GroupSummary, keyed_groups, metrics_of_gates, summaries
 
 _KIND: Final = "boardprof.baseline"
-_VERSION: Final = 1
-"""Version of the layout; it grows if an old reader would misread new files."""
+_VERSION: Final = 1  # version of the layout; it grows if an old reader would misread new files
 
 _BEGINNING: Final = rf'\s*{{\s*"kind":\s*"{re.escape(_KIND)}"'
 
 _VALUES: Final = tuple(TAGS[kind] for kind in (Count, Duration, Percent, Ratio))
 """Keys of a measurement's values, by kind of metric."""
 
-_COLD: Final = "cold "
-"""Prefix of such a key for the very first call."""
+_COLD: Final = "cold "  # prefix of such a key for the very first call
 
 _BOTH_CALLS: Final = "first and last call"
 
-_COLUMNS: Final = {
-    "arguments": "Argument Shapes",
-    "sweep": "Flags",
-    "hash": "Hash",
-    "label": LABEL,
-}
+_COLUMNS: Final = {"arguments": "Argument Shapes", "sweep": "Flags", "hash": "Hash", "label": LABEL}
 """Column of the rows for each key of a measurement."""
 
 _NAMES: Final = {dict: "an object", list: "an array", str: "a text", int: "a whole number"}
@@ -94,11 +87,8 @@ _MOST_SAMPLES: Final = 10_000_000
 
 T = TypeVar("T", dict[str, Any], list[Any], str, int)
 
-Content: TypeAlias = dict[str, Any]
-"""A file's JSON."""
-
-Entry: TypeAlias = dict[str, Any]
-"""One of its measurements: rows of a function."""
+Content: TypeAlias = dict[str, Any]  # a file's JSON
+Entry: TypeAlias = dict[str, Any]  # one of its measurements: rows of a function
 
 # -- reading ---------------------------------------------------------------------------
 
@@ -281,7 +271,6 @@ def render_baseline(report: Report) -> str:
 
 
 def _text(content: Content) -> str:
-    """Return the text of a baseline file with this content."""
     content["boards"] = dict(sorted(content["boards"].items()))
     content["measurements"] = sorted(content["measurements"], key=_identity)
     return json.dumps(content, indent=1) + "\n"
@@ -395,15 +384,14 @@ def _course(found: Sequence[GroupSummary]) -> Entry:
 
 def _values(report: Report) -> dict[GroupKey, Entry]:
     """Return what each group has by column: a value of all samples, or a list if they differ."""
-    groups = report.calls.group_by("Name", "Argument Shapes", "Flags", "Device", "Hash", LABEL)
+    groups = keyed_groups(report)
     found: list[Entry] = [{"": len(rows)} for rows in groups.rows]  # "": how many samples
     for name in report.calls.names:
         column = [*map(_raw, report.calls.column(name).filled(None))]
         for group, rows in zip(found, groups.rows, strict=True):
             values = [column[row] for row in rows]
             group[name] = values if any(value != values[0] for value in values) else values[0]
-    keys = (GroupKey(*map(str, key)) for key in groups.keys)
-    return dict(zip(keys, found, strict=True))
+    return dict(zip(groups.keys, found, strict=True))
 
 
 def _raw(metric: Metric | None) -> Any:

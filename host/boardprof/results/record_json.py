@@ -40,8 +40,7 @@ from boardprof.results.report.profile import (
 )
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 
-SCHEMA_VERSION: Final = 1
-"""Version of the layout that this package writes and reads."""
+SCHEMA_VERSION: Final = 1  # version of the layout that this package writes and reads
 
 Place: TypeAlias = tuple[str | int, ...]
 
@@ -77,12 +76,7 @@ _BLANKS: Final[Mapping[type, dict[str, Any]]] = {CollectorInfo: {"index": -1}}
 _WHOLE: Final = frozenset([ProfileTables, SampledCalls])
 """Types that have all keys without a default in Reports of all releases."""
 
-_NEEDED: Final = {
-    str: "a string",
-    int: "an integer",
-    bool: "true or false",
-    float: "a number",
-}
+_NEEDED: Final = {str: "a string", int: "an integer", bool: "true or false", float: "a number"}
 
 
 # -- the record -----------------------------------------------------------------------------------
@@ -90,7 +84,7 @@ _NEEDED: Final = {
 
 def read_record(value: object) -> Record:
     """Read a record from parsed JSON, which is used up: its samples become the record's."""
-    found = _object(value, ())
+    found = need_object(value, "boardprof")
     if "schema_version" not in found:
         raise _refusal("the schema version is missing", ("schema_version",))
     version = found["schema_version"]
@@ -156,8 +150,6 @@ class _Scalar(Form):
 
 
 class _OrNull(Form):
-    """A value that may be null."""
-
     def __init__(self, form: Form) -> None:
         self.form = form
 
@@ -169,8 +161,6 @@ class _OrNull(Form):
 
 
 class _Array(Form):
-    """An array of any length."""
-
     blank = ()
 
     def __init__(self, form: Form) -> None:
@@ -216,15 +206,13 @@ class _Pair(Form):
 
 
 class _ByName(Form):
-    """An object with any keys."""
-
     blank: Mapping[str, Any] = {}  # nothing changes it
 
     def __init__(self, form: Form) -> None:
         self.form = form
 
     def read(self, value: Any, place: Place) -> dict[str, Any]:
-        found = _object(value, place)
+        found = need_object(value, "boardprof", *place)
         if isinstance(self.form, _Scalar) and self.form.are_right(found.values()):
             return found
         return {key: self.form.read(each, (*place, key)) for key, each in found.items()}
@@ -249,7 +237,7 @@ class _Number(Form):
 
 
 class _Bytes(Form):
-    """_Bytes as text: two hexadecimal digits each."""
+    """Bytes as text: two hexadecimal digits each."""
 
     blank = b""
 
@@ -311,7 +299,7 @@ class _Object(Form):
         return found
 
     def read(self, value: Any, place: Place) -> Any:
-        found = _object(value, place)
+        found = need_object(value, "boardprof", *place)
         return self.kind(**{key.name: self._value(key, found, place) for key in self.keys})
 
     def _value(self, key: _Key, found: dict[str, Any], place: Place) -> Any:
@@ -405,7 +393,6 @@ _FORMS: Final[Mapping[Any, Callable[[], Form]]] = {
 
 
 def _defaults(kind: type[Any]) -> dict[str, Any]:
-    """Return the defaults of a type's attributes."""
     if issubclass(kind, tuple):
         return dict(kind._field_defaults)  # type: ignore[attr-defined]
     found = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
@@ -464,9 +451,11 @@ def json_kind(value: object) -> str:
     return names.get(type(value), "null" if value is None else "a number")
 
 
-def _object(value: Any, place: Place) -> dict[str, Any]:
+def need_object(value: object, root: str, *keys: str | int) -> dict[str, Any]:
+    """Return ``value`` if it is an object; raise ReportFileError otherwise."""
     if not isinstance(value, dict):
-        raise _refusal(f"a JSON object is needed, not {json_kind(value)}", place)
+        message = f"a JSON object is needed, not {json_kind(value)}"
+        raise ReportFileError(message, where=place_text(root, *keys))
     return value
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from boardprof.base.errors import DecodeError, LayoutMismatchError, UsageError
 from boardprof.base.formula import parse_formula
+from boardprof.base.metrics import Metric
 from boardprof.results.record import (
     ColdRecord,
     Device,
@@ -48,9 +49,7 @@ _LINES = (
 
 
 def decode_again(
-    report: Report,
-    schemas: Sequence[Layout] = (),
-    folders: Mapping[str, Path] | None = None,
+    report: Report, schemas: Sequence[Layout] = (), folders: Mapping[str, Path] | None = None
 ) -> Report:
     """Return the Report that the stored blobs give now.
 
@@ -68,14 +67,10 @@ def decode_again(
         check_collectors(device)
     try:
         return _decoded(report, record, schemas, folders or {})
+    except KeyError as error:
+        raise unreadable(f"{error} is missing") from error
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-        raise unreadable(_why(error)) from error
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, KeyError) and error.args:
-        return f"{error.args[0]!r} is missing"
-    return str(error) or type(error).__name__
+        raise unreadable(str(error) or type(error).__name__) from error
 
 
 def _decoded(
@@ -158,10 +153,7 @@ def _rows(report: Report, decoded: Sequence[_Decoded]) -> list[Row]:
         for each in decoded
         for row in rows_of(each.now, totals.get(each.now.device.name, {}), swept)
     ]
-    if len(report.calls) != len(news) or any(
-        row.get("Name") != new.get("Name") or row.get("Device") != new.get("Device")
-        for row, (_, new) in zip(report.calls, news, strict=True)
-    ):
+    if _names(report.calls) != _names(row for _, row in news):
         raise UsageError(
             f"The Report cannot be decoded again: it has {len(report.calls)} rows, but its blobs "
             f"give {len(news)}.",
@@ -169,6 +161,10 @@ def _rows(report: Report, decoded: Sequence[_Decoded]) -> list[Row]:
         )
     pairs = zip(report.calls, news, strict=True)
     return [each.updated(row, new, has_share) for row, (each, new) in pairs]
+
+
+def _names(rows: Iterable[Row]) -> list[tuple[Metric | None, Metric | None]]:
+    return [(row.get("Name"), row.get("Device")) for row in rows]
 
 
 def _totals(report: Report, decoded: Sequence[_Decoded]) -> dict[str, Row]:
@@ -227,10 +223,10 @@ def _checked_layouts(
     """Return the layouts of a device's collectors; only a schema that was given may differ."""
     given = {schema.schema_id: schema for schema in schemas}
     chosen = {**known, **given}
+    hint = "give the layout that the firmware was built with: --schema FILE"
     for info in device.collectors:
-        layout = chosen.get(info.schema_id)
-        hint = "give the layout that the firmware was built with: --schema FILE"
-        if info.schema_id in given and layout is not None and layout.programmable:
+        layout, is_given = chosen.get(info.schema_id), info.schema_id in given
+        if is_given and layout is not None and layout.programmable:
             raise UsageError(
                 f"The slots of {info.name} on {device.name} are programmed: the Report records "
                 "what each counted, and a layout cannot replace that."
@@ -241,10 +237,8 @@ def _checked_layouts(
                 "this boardprof does not know.",
                 hint=hint,
             )
-        if info.schema_id not in given and (layout.version, layout.crc) != (
-            info.version,
-            info.layout_crc,
-        ):
+        is_same = (layout.version, layout.crc) == (info.version, info.layout_crc)
+        if not is_given and not is_same:
             raise LayoutMismatchError(
                 f"Collector {info.name!r} of {device.name} wrote its blob as {layout.name} version "
                 f"{info.version}, CRC {info.layout_crc:#010x}; this boardprof has version "
@@ -317,12 +311,8 @@ class DeviceBlobs:
         runs = [self._pass(each, place) for each, place in zip(stored.passes, places, strict=True)]
         windows = tuple(run.windows(each) for run, each in zip(runs, stored.passes, strict=True))
         for each, place in zip(windows, places, strict=True):
-            for key, samples in (
-                ("samples", each.samples),
-                ("calibration_samples", each.calibration_samples),
-                ("totals", each.totals),
-            ):
-                if not samples:
+            for key in ("samples", "calibration_samples", "totals"):
+                if not getattr(each, key):
                     raise unreadable(f"there are no {key}", f"{place}.{key}")
         return Measurement(
             **stored.facts,
@@ -348,18 +338,14 @@ class DeviceBlobs:
             if index not in self._pairs:
                 what = f"the device has no collector with index {index!r}"
                 raise unreadable(what, f"{at}.collectors[{place}]")
-        collectors: list[CollectorInfo] = []
+        collectors = [c for c in self.renamed.collectors if c.index in stored.collectors]
         layouts: dict[int, Layout] = {}
-        for before, collector in zip(self.device.collectors, self.renamed.collectors, strict=True):
-            if collector.index not in stored.collectors:
-                continue
-            meanings = (meaning for _, meaning in self._pairs[before.index])
-            counters = zip(meanings, collector.counters, strict=True)
-            collectors.append(collector)
+        for collector in collectors:
+            pairs = zip(self._pairs[collector.index], collector.counters, strict=True)
             layouts[collector.schema_id] = replace(
                 self.layouts[collector.schema_id],
                 version=collector.version,
-                counters=tuple(replace(meaning, name=info.name) for meaning, info in counters),
+                counters=tuple(replace(meaning, name=info.name) for (_, meaning), info in pairs),
                 programmable=False,
             )
         events = frozenset(itertools.chain.from_iterable(stored.events.values()))
@@ -368,8 +354,6 @@ class DeviceBlobs:
 
 @dataclass(frozen=True)
 class _PassBlobs:
-    """How the blobs of one pass are read."""
-
     collectors: Sequence[CollectorInfo]  # those that ran, with their counters' names of now
     layouts: Mapping[int, Layout]  # by schema id, with these names
     names: Mapping[str, str]  # the counters' names in the Report -> those of now

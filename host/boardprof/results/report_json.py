@@ -31,16 +31,9 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, Literal, TypeAlias
 
 from boardprof.base.errors import ReportFileError, UnknownNameError
-from boardprof.base.metrics import (
-    TAGS,
-    Count,
-    Kind,
-    MetricJson,
-    metric_from_json,
-    metric_to_json,
-)
+from boardprof.base.metrics import TAGS, Count, Kind, MetricJson, metric_from_json, metric_to_json
 from boardprof.results.record import Record
-from boardprof.results.record_json import dumped, json_kind, read_record, record_text
+from boardprof.results.record_json import dumped, json_kind, need_object, read_record, record_text
 from boardprof.results.report.calls import Calls, CallsBuilder, Column, Row, place_text
 
 Compat: TypeAlias = Literal["tvm"] | None
@@ -57,8 +50,7 @@ class Contents:
 
 
 _KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
-_FIRST_OF_A_PROFILE: Final = "function"
-"""What the JSON of ``boardprof hotspots`` begins with."""
+_FIRST_OF_A_PROFILE: Final = "function"  # what the JSON of ``boardprof hotspots`` begins with
 
 
 def render_json(report: Contents, *, compat: Compat = None) -> str:
@@ -202,7 +194,7 @@ def _calls(reader: JsonReader) -> Calls:
         builder.add(row)
         patterns.learn(row)
         patterns.take(reader, builder)
-    return Calls.built(builder)
+    return Calls.of_columns(*builder.built())
 
 
 def _row(row: object, root: str, *keys: str | int) -> Row:
@@ -262,8 +254,10 @@ _INTEGER: Final = r"(-?(?:0|[1-9][0-9]{0,17}))"
 _EXPONENT: Final = r"[eE][-+]?[0-9]{1,2}"
 _FLOAT: Final = rf"(-?(?:0|[1-9][0-9]{{0,17}})(?:\.[0-9]{{1,99}}(?:{_EXPONENT})?|{_EXPONENT}))"
 
-_MOST_PATTERNS: Final = 8
-"""Maximum number of patterns to try on a row; few Reports have more kinds of row."""
+_MOST_PATTERNS: Final = 8  # patterns to try on a row; few Reports have more kinds of row
+
+
+_Columns: TypeAlias = tuple[tuple[str, Kind], ...]  # names and kinds of a row's columns
 
 
 class RowPatterns:
@@ -271,53 +265,39 @@ class RowPatterns:
 
     def __init__(self) -> None:
         """Begin without patterns."""
-        self._patterns: dict[tuple[tuple[str, Kind], ...], _RowPattern] = {}
+        self._patterns: dict[_Columns, re.Pattern[str]] = {}
 
     def learn(self, row: Row) -> None:
         """Add a pattern for rows like this one."""
         columns = tuple((name, type(metric)) for name, metric in row.items())
         if columns and len(self._patterns) < _MOST_PATTERNS and columns not in self._patterns:
-            self._patterns[columns] = _RowPattern.of(columns)
+            self._patterns[columns] = _pattern_of(columns)
 
     def take(self, reader: JsonReader, builder: CallsBuilder) -> None:
         """Read the rows after an element of the array, as long as one of the patterns matches."""
-        while any(each.take(reader, builder) for each in self._patterns.values()):
+        while any(self._take(each, reader, builder) for each in self._patterns):
             pass
 
-
-@dataclass(frozen=True)
-class _RowPattern:
-    """One kind of row."""
-
-    names: tuple[str, ...]
-    kinds: tuple[Kind, ...]
-    pattern: re.Pattern[str]  # matches a row and the comma before it, with a group for each column
-
-    @classmethod
-    def of(cls, columns: tuple[tuple[str, Kind], ...]) -> _RowPattern:
-        texts: dict[Kind, str] = {str: _TEXT, Count: _INTEGER}
-        members = ", ?".join(
-            rf'{re.escape(quoted(name))}: ?\{{"{TAGS[kind]}": ?{texts.get(kind, _FLOAT)}\}}'
-            for name, kind in columns
-        )
-        names, kinds = zip(*columns, strict=True)
-        return cls(names, kinds, re.compile(rf", ?\{{{members}\}}"))
-
-    def take(self, reader: JsonReader, builder: CallsBuilder) -> bool:
-        """Read matching rows; return whether there were any."""
-        rows = reader.elements_like(self.pattern)
+    def _take(self, columns: _Columns, reader: JsonReader, builder: CallsBuilder) -> bool:
+        """Read rows of one kind; return whether there were any."""
+        rows = reader.elements_like(self._patterns[columns])
         if rows:
-            columns = zip(self.kinds, zip(*rows, strict=True), strict=True)
-            builder.extend(self.names, [(kind, _raws(kind, texts)) for kind, texts in columns])
+            names, kinds = zip(*columns, strict=True)
+            texts_of = zip(kinds, zip(*rows, strict=True), strict=True)
+            read: dict[Kind, Callable[[str], Any]] = {str: str, Count: int}
+            values = [(kind, list(map(read.get(kind, float), texts))) for kind, texts in texts_of]
+            builder.extend(names, values)
         return bool(rows)
 
 
-def _raws(kind: Kind, texts: tuple[str, ...]) -> Sequence[Any]:
-    if kind is str:
-        return texts
-    read: Callable[[str], Any] = int if kind is Count else float
-    values = {text: read(text) for text in set(texts)}  # equal values are parsed once
-    return list(map(values.__getitem__, texts))
+def _pattern_of(columns: _Columns) -> re.Pattern[str]:
+    """Return what matches a row and the comma before it, with a group for each column."""
+    texts: dict[Kind, str] = {str: _TEXT, Count: _INTEGER}
+    members = ", ?".join(
+        rf'{re.escape(quoted(name))}: ?\{{"{TAGS[kind]}": ?{texts.get(kind, _FLOAT)}\}}'
+        for name, kind in columns
+    )
+    return re.compile(rf", ?\{{{members}\}}")
 
 
 # -- reading JSON piece by piece ------------------------------------------------------------------
@@ -327,7 +307,7 @@ _FAULT: Final = object()  # replaces values in the parsed JSON that are not acce
 _NON_FINITE_HINT: Final = 'write non-finite numbers as strings: "inf", "-inf" or "nan"'
 _DAMAGED_HINT: Final = "write each key once; a file that nobody edited is damaged"
 _BLANK: Final = " \t\n\r"
-_BLANKS: Final = re.compile(r"[ \t\n\r]*")
+_BLANKS: Final = re.compile(r"[ \t\n\r]+")
 _SURROGATE: Final = "[\ud800-\udc7f\udd00-\udfff]"
 """Lone halves of UTF-16 pairs, except for those that Python uses for bytes of file names."""
 
@@ -356,7 +336,9 @@ class JsonReader:
         self._text = text
         self._pos = int(text.startswith("\ufeff"))
         self._faults: list[tuple[str, str | None]] = []
-        self._has_surrogates = _may_have_surrogates(text)
+        is_escaped = "\\ud" in text or "\\uD" in text
+        is_bare = not text.isascii() and re.search(_SURROGATE, text) is not None
+        self._has_surrogates = is_escaped or is_bare
         self._decoder = json.JSONDecoder(
             object_pairs_hook=self._object,
             parse_constant=self._constant,
@@ -366,9 +348,8 @@ class JsonReader:
 
     def next(self) -> str:
         """Return the next character that is not blank, without taking it; "" at the end."""
-        if self._text[self._pos : self._pos + 1] in _BLANK:
-            match = _BLANKS.match(self._text, self._pos)
-            self._pos = match.end() if match else self._pos
+        if blanks := _BLANKS.match(self._text, self._pos):
+            self._pos = blanks.end()
         return self._text[self._pos : self._pos + 1]
 
     def value(self, *place: str | int) -> Any:
@@ -393,7 +374,8 @@ class JsonReader:
         try:
             return self._decoder.raw_decode(self._text, self._pos)
         except json.JSONDecodeError as error:
-            if not _is_bare_member(error):
+            is_member = error.doc[: error.pos].rstrip(_BLANK).endswith(":")
+            if not is_member or not _BARE.match(error.doc, error.pos):
                 raise
         self._text = self._text[: self._pos] + _with_quotes(self._text[self._pos :])
         return self._decoded()
@@ -474,12 +456,6 @@ class JsonReader:
         return _FAULT
 
 
-def _is_bare_member(error: json.JSONDecodeError) -> bool:
-    """Tell whether parsing failed at a number that only TVM writes, as a member of an object."""
-    is_member = error.doc[: error.pos].rstrip(_BLANK).endswith(":")
-    return is_member and _BARE.match(error.doc, error.pos) is not None
-
-
 def _with_quotes(text: str) -> str:
     """Return JSON with such numbers as we write them."""
 
@@ -511,14 +487,6 @@ def syntax_error(error: json.JSONDecodeError) -> ReportFileError:
     return ReportFileError(f"this is not JSON: {error.msg}", where=where)
 
 
-def need_object(value: object, root: str, *keys: str | int) -> dict[str, Any]:
-    """Return ``value`` if it is an object; raise ReportFileError otherwise."""
-    if not isinstance(value, dict):
-        message = f"a JSON object is needed, not {json_kind(value)}"
-        raise ReportFileError(message, where=place_text(root, *keys))
-    return value
-
-
 def _is_cut_short(error: json.JSONDecodeError) -> bool:
     """Tell whether parsing failed at the rest of a token that the end of the text cuts off."""
     rest = error.doc[error.pos :].strip()
@@ -545,9 +513,3 @@ def _parts(value: object, *keys: str | int) -> Iterator[tuple[object, tuple[str 
 
 def _place(keys: Sequence[str | int]) -> str:
     return place_text(str(keys[0]), *keys[1:]) if keys else ""
-
-
-def _may_have_surrogates(text: str) -> bool:
-    if "\\" in text and ("\\ud" in text or "\\uD" in text):
-        return True
-    return not text.isascii() and re.search(_SURROGATE, text) is not None

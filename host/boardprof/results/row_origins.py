@@ -15,30 +15,20 @@ from boardprof.results.report.calls import DURATION
 from boardprof.results.report.profile import MODELLED, Profile
 from boardprof.results.report.report import Report
 
-_CPU_CLOCK = "cycles"
-"""The CPU's own cycle counter: a clock without a grain, whatever its rate."""
+_CPU_CLOCK = "cycles"  # the CPU's own cycle counter: a clock without a grain, whatever its rate
 
 
 @dataclass(frozen=True, order=True)
 class GroupKey:
-    """The columns that all samples of one thing have in common.
+    """The columns that all samples of one thing have in common."""
 
-    Attributes:
-        name: of the function. The ``Hash`` of rows separates groups of equal name, and is not
-            shown.
-        shapes: of its arguments; "" if it has none.
-        flags: the setting of a sweep; "" without a sweep.
-        device: the board, or a part of it.
-        hash: of the function; "" if rows have none.
-        label: given to the call by the user, as in a program; "" if rows have none.
-    """
-
+    # of the function. The ``Hash`` of rows separates groups of equal name, and is not shown.
     name: str
-    shapes: str = ""
-    flags: str = ""
-    device: str = ""
-    hash: str = ""
-    label: str = ""
+    shapes: str = ""  # of its arguments; "" if it has none
+    flags: str = ""  # the setting of a sweep; "" without a sweep
+    device: str = ""  # the board, or a part of it
+    hash: str = ""  # of the function; "" if rows have none
+    label: str = ""  # given to the call by the user, as in a program; "" if rows have none
 
     @property
     def title(self) -> str:
@@ -153,7 +143,11 @@ class RowOrigins:
         device = self._devices.get(board)
         if device is None:
             return Origin(board=board, measurement=measurement)
-        rates = dict(_rates(device, measurement))
+        # the clocks that it read; if not known, all clocks of the board
+        read, clocks = measurement.calibration, [c for c in device.counters if c.hz > 0]
+        rates = {c.name: c.hz for c in clocks if read is None or c.name in read}
+        metrics = measurement.cold.metrics if measurement.cold and board == key.device else {}
+        cold = ((column, raw_of(metric)) for column, metric in metrics.items())
         names = (counter.name for counter in device.counters)
         return Origin(
             board=board,
@@ -161,7 +155,7 @@ class RowOrigins:
             clock_kind=device.clock_kind,
             rates=rates,
             steps=self._steps_on(board, device, rates),
-            cold=dict(_cold(measurement)) if board == key.device else {},
+            cold={column: number for column, number in cold if not isinstance(number, str)},
             overheads=dict(_overheads(measurement)),
             course=_course(measurement),
             counters=frozenset([*names, *_computed(measurement, rates), *MODELLED]),
@@ -192,11 +186,8 @@ class RowOrigins:
         return self._steps[board]
 
 
-_MOST_WINDOWS: Final = 100
-"""Of each measurement whose windows tell the step of a clock."""
-
-_MOST_STEPS: Final = 300
-"""In a longer window, the error of the step adds up to more than a tick."""
+_MOST_WINDOWS: Final = 100  # of each measurement whose windows tell the step of a clock
+_MOST_STEPS: Final = 300  # in a longer window, the error of the step adds up to more than a tick
 
 _BY_CHANCE: Final = 0.001
 
@@ -226,14 +217,6 @@ def observed_step(windows: Iterable[int]) -> float:
     if any(abs(middle - step * round(middle / step)) > 1 for middle in near):
         return 1.0
     return step if (3 / step) ** len(near) < _BY_CHANCE else 1.0
-
-
-def _rates(device: Device, measurement: MeasurementRecord) -> Iterator[tuple[str, int]]:
-    """Yield the clocks that a measurement read; if not known, all clocks of the board."""
-    read = measurement.calibration
-    for counter in device.counters:
-        if counter.hz > 0 and (read is None or counter.name in read):
-            yield counter.name, counter.hz
 
 
 def _computed(measurement: MeasurementRecord, clocks: Collection[str]) -> Iterator[str]:
@@ -278,13 +261,6 @@ def _course(measurement: MeasurementRecord) -> tuple[int, ...]:
 def _inputs(measurements: Sequence[MeasurementRecord]) -> str:
     found = {each.inputs_crc32 for each in measurements}
     return "" if "" in found else "+".join(sorted(found))
-
-
-def _cold(measurement: MeasurementRecord) -> Iterator[tuple[str, int | float]]:
-    for column, metric in measurement.cold.metrics.items() if measurement.cold else ():
-        number = raw_of(metric)
-        if not isinstance(number, str):
-            yield column, number
 
 
 # -- facts of functions ---------------------------------------------------------------------------

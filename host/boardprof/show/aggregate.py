@@ -56,9 +56,7 @@ def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Cal
     rows: list[Row] = [{} for _ in groups.keys]
     for name in calls.names:
         column = calls.column(name)
-        is_same = column.kind is str and column.rows is None and name in groups.same
-        parts = groups.firsts(column) if is_same else groups.split(column)
-        for row, (values,) in zip(rows, parts, strict=True):
+        for row, (values,) in zip(rows, groups.split(column), strict=True):
             if values:
                 row[name] = _merged(name, column.kind, values, compat)
     return Calls(rows)

@@ -96,15 +96,14 @@ class _History:
     def __init__(self, report: Report, earlier: Sequence[tuple[str, Report]]) -> None:
         self._names = [*(bounded(name) for name, _ in earlier), "this run"]
         runs = [*(each for _, each in earlier), report]
-        found = trends_of(runs, lambda run: compare(run, report)) if earlier else None
-        self._trends = found.by_place if found is not None else {}
+        self._trends = trends_of(runs, lambda run: compare(run, report))[0] if earlier else {}
 
     def of(self, group: GroupSummary) -> dict[str, Any]:
         """Return the runs, their medians and the changes up to this run; empty if unknown."""
         trend = self._trends.get(place_in(group.key, group.metric))
-        if trend is None or len(trend.points) < 2:
+        if trend is None or len(trend.runs) < 2:
             return {}
-        names = [self._names[each.run] for each in trend.points]
+        names = [self._names[run] for run in trend.runs]
         medians = [_number(each) for each in trend.medians]
         if any(isinstance(each, str) for each in medians):  # a line needs numbers
             return {}

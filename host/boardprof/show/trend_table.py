@@ -79,22 +79,22 @@ def _table(trends: Sequence[Trend]) -> Table:
         if t.row.metric in MODELLED
         else "exact"
         if t.is_exact
-        else number_text(u.spread, t.kind)
+        else number_text(u.spread, t.row.kind)
         if u and u.runs > 1
         else ""
         for t, u in levels
     ]
     middles = [u.middle if u else None for u in usual]
-    is_part = any(len(each.points) > _MOST_BLOCKS for each in trends)
+    is_part = any(len(each.runs) > _MOST_BLOCKS for each in trends)
     header = f"Trend (last {_MOST_BLOCKS})" if is_part else "Trend"
     return Table(
         [
             Column("Metric", [each.row.metric for each in trends], is_text=True),
             Column(
-                "Median", [number_text(m, t.kind) for m, t in zip(middles, trends, strict=True)]
+                "Median", [number_text(m, t.row.kind) for m, t in zip(middles, trends, strict=True)]
             ),
             Column("Spread", spreads),
-            Column("Last", [number_text(each.medians[-1], each.kind) for each in trends]),
+            Column("Last", [number_text(each.medians[-1], each.row.kind) for each in trends]),
             Column(header, [blocks(each.medians) for each in trends], is_text=True),
         ]
     )
@@ -104,7 +104,7 @@ def _change_line(found: RunTrend, change: Change) -> str:
     """Return one sentence about a change, with the last run before it and the first one after."""
     # Runs need not be of successive commits, so each commit after the former may have changed it.
     trend, before, after = found.trend, found.runs[change.at - 1], found.runs[change.at]
-    old, new = (number_text(each, trend.kind) for each in (change.before, change.after))
+    old, new = (number_text(each, trend.row.kind) for each in (change.before, change.after))
     share = ""
     if change.before:
         step = float(change.after) - float(change.before)

@@ -11,7 +11,6 @@ from numbers import Real
 from typing import Final
 
 from boardprof.base.errors import UsageError, option
-from boardprof.base.metrics import Kind
 from boardprof.results.comparison.comparison import (
     DIFFERENT,
     Comparison,
@@ -21,6 +20,8 @@ from boardprof.results.comparison.comparison import (
     OutputChange,
     OverLimit,
     first_of,
+    gap_in,
+    keys_of,
     longer,
     place_in,
     row_title,
@@ -40,7 +41,7 @@ from boardprof.results.comparison.compatibility import (
     side_of,
     why_not,
 )
-from boardprof.results.comparison.difference import compare_outputs, difference
+from boardprof.results.comparison.difference import ComparedOutputs, compare_outputs, difference
 from boardprof.results.comparison.profile_difference import (
     ProfileDifference,
     profile_difference,
@@ -48,13 +49,14 @@ from boardprof.results.comparison.profile_difference import (
 )
 from boardprof.results.comparison.rule import Rule, Usual, parse_rules, statistic
 from boardprof.results.comparison.rule_check import UsualOf, apply_rules
-from boardprof.results.record import LIMIT, NO_RECORD
+from boardprof.results.record import LIMIT
 from boardprof.results.report.calls import DURATION, SHARE, SHARES, STACK, one_of
 from boardprof.results.report.profile import CORE_CYCLES, MODELLED, Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import (
     GroupKey,
     ProfiledRow,
+    keyed_measurements,
     places_of,
     profiles_of,
     stack_reasons,
@@ -70,11 +72,9 @@ from boardprof.results.stats.summary import Change, Summary, change_points, perc
 _PROPORTIONAL = ("cycles", DURATION, "instructions", "ticks")
 """Metrics that grow with time and work, the best first."""
 
-_MOST_GROUPS: Final = 100_000
-"""Groups of rows in a Report; each takes 10 KB and a quarter of a millisecond."""
+_MOST_GROUPS: Final = 100_000  # groups of rows in a Report; each takes 10 KB and 0.25 ms
 
-SPREAD_RUNS: Final = 20
-"""Earlier runs that a limit in spreads comes from."""
+SPREAD_RUNS: Final = 20  # earlier runs that a limit in spreads comes from
 
 
 def compare(
@@ -119,12 +119,10 @@ def compare(
     unknown = _unknown_stacks(before, after, pairing)
     gated = apply_rules(rows, parsed, alpha, gaps, usual_of, unknown)
     outputs = compare_outputs(before, after, pairing, tolerance)
-    is_allowed = "outputs" in allowed
-    changes = () if is_allowed else outputs.changes
-    unjudged = () if is_allowed else outputs.unjudged
-    allowed_ones = outputs.changes if is_allowed else ()
-    if changes:
-        gated = replace(gated, rows=tuple(_with_outputs(gated.rows, changes)))
+    if "outputs" in allowed:
+        told = (f"Allowed: {row_title(c)}: {c.metric}: {c.text}." for c in outputs.changes)
+        outputs = ComparedOutputs(notes=(*outputs.notes, *told))
+    gated = replace(gated, rows=tuple(_with_outputs(gated.rows, outputs.changes)))
     if any(row.metric == SHARE for row in rows):
         notes.append(
             f"{SHARE} is the share of a function, with all its samples, of its board's total."
@@ -139,10 +137,12 @@ def compare(
             *_only_once(rows, _needless(new_groups, pairing)),
             *_now_unknown(rows, unknown),
             *_verdict_notes(rows, sessions),
-            *_waited(waits),
+            *_about(
+                waits,
+                "most of the change is not CPU time: it waits for other programs or in a sleep",
+            ),
             *_doubts(old_groups, new_groups),
             *outputs.notes,
-            *(f"Allowed: {row_title(each)}: {each.metric}: {each.text}." for each in allowed_ones),
             *gated.notes,
             *_of_one_run(gated.rows),
             *_modelled(rows, before, after),
@@ -153,32 +153,25 @@ def compare(
         after_name,
         identity(before, old_boards),
         identity(after, new_boards),
-        (*gated.unjudged, *unjudged),
+        (*gated.unjudged, *outputs.unjudged),
         fail_if_missing,
         gated.judged,
         gated.idle,
         _reasons(before, after, gated.rows, pairing),
         {**places_of(before), **places_of(after)},
-        changes,
+        outputs.changes,
         tuple(_over(after)),
     )
 
 
 def _over(report: Report) -> Iterator[OverLimit]:
     """Yield what a Report says of limits."""
-    for each in (report.record or NO_RECORD).measurements:
+    for key, each in keyed_measurements(report):
         for found in each.findings:
             kind, _, metric = found.kind.partition(" ")
             if kind == LIMIT:
-                yield OverLimit(
-                    name=each.name,
-                    shapes=each.arguments,
-                    device=each.device,
-                    flags="",
-                    label=each.label,
-                    metric=f"limit of {metric}",
-                    text=found.text,
-                )
+                group = keys_of(replace(key, flags=""))
+                yield OverLimit(**group, metric=f"limit of {metric}", text=found.text)
 
 
 def _with_outputs(
@@ -215,12 +208,6 @@ def _uncertainty(row: Difference) -> float:
     """Return how far the step of a row's medians may be off."""
     sides = [each for each in (row.before, row.after) if each is not None]
     return row.doubt + sum(float(each.percentiles[75] - each.percentiles[25]) / 2 for each in sides)
-
-
-def _waited(rows: Sequence[Difference]) -> list[str]:
-    """Say what a change of time is that is not one of CPU time."""
-    text = "most of the change is not CPU time: it waits for other programs or in a sleep"
-    return [f"{_names(rows)}: {text}."] if rows else []
 
 
 def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:
@@ -271,10 +258,10 @@ def _usual_of(
             f"The rule {needing} needs earlier runs, which only a run of the history has.",
             hint="compare with a run of a branch, such as branch:main",
         )
-    found = trends_of(earlier[-most:], lambda report: compare(report, new, allow=allowed))
+    trends, _ = trends_of(earlier[-most:], lambda report: compare(report, new, allow=allowed))
 
     def usual_of(row: Difference, statistic: str) -> Usual | None:
-        trend = found.by_place.get(row.place)
+        trend = trends.get(row.place)
         return None if trend is None else trend.usual(statistic)
 
     return usual_of
@@ -311,12 +298,12 @@ def _rows(
     for key in dict.fromkeys([*old.metrics, *new.metrics]):
         olds, news = old.metrics.get(key, {}), new.metrics.get(key, {})
         for metric in dict.fromkeys([*olds, *news]):
-            why = why_not(key, metric, old, new) if metric in olds and metric in news else None
-            if why is not None:
-                gaps.append(pairing.gap(key, metric, why))
-                continue
             shown = pairing.shown(key)
-            rows.append(difference(shown, olds.get(metric), news.get(metric), alpha, sessions))
+            why = why_not(key, metric, old, new) if metric in olds and metric in news else None
+            if why is None:
+                rows.append(difference(shown, olds.get(metric), news.get(metric), alpha, sessions))
+            else:
+                gaps.append(gap_in(shown, metric, why))
     return rows, gaps
 
 
@@ -436,39 +423,41 @@ def _now_unknown(rows: Sequence[Difference], unknown: Mapping[tuple[str, ...], s
     ]
 
 
-def _verdict_notes(rows: Sequence[Difference], sessions: int) -> Iterator[str]:
-    """Yield why verdicts are as they are, each with the rows that it is about."""
+def _verdict_notes(rows: Sequence[Difference], sessions: int) -> list[str]:
+    """Say why verdicts are as they are, each with the rows that it is about."""
     advice = longer(one_of(row.label for row in rows))
-    others = _names(row for row in rows if row.verdict == "other inputs")
-    within = _names(row for row in rows if row.verdict == "within overhead")
-    paired = _names(row for row in rows if row.is_paired)
-    if others:
-        yield (
-            f"{others}: its arrays had other contents before, so the change is not judged; "
-            f"{option('--allow', 'inputs')} does."
-        )
-    if within:
-        yield (
-            f"{within}: the measurement overhead may differ by as much between two runs, so there "
-            f"may be no change; {advice}."
-        )
-    if paired:
-        yield f"{paired}: judged by the medians of {sessions} alternating sessions on each side."
+    return [
+        *_about(
+            (row for row in rows if row.verdict == "other inputs"),
+            "its arrays had other contents before, so the change is not judged; "
+            f"{option('--allow', 'inputs')} does",
+        ),
+        *_about(
+            (row for row in rows if row.verdict == "within overhead"),
+            "the measurement overhead may differ by as much between two runs, so there may be no "
+            f"change; {advice}",
+        ),
+        *_about(
+            (row for row in rows if row.is_paired),
+            f"judged by the medians of {sessions} alternating sessions on each side",
+        ),
+    ]
 
 
 def _of_one_run(rows: Sequence[Difference]) -> list[str]:
     """Warn that a rank test of two runs does not cover what varies from run to run."""
-    names = _names(
-        row
-        for row in rows
-        if row.broken and row.p is not None and not (row.is_emulated or row.is_paired)
-    )
-    text = (
+    found = (row for row in rows if row.broken and row.p is not None)
+    return _about(
+        (row for row in found if not (row.is_emulated or row.is_paired)),
         "one run on each side cannot show what varies from run to run, such as the CPU's clock, "
         "the placement of code and data, and other programs; believe it if it "
         f"comes again with {option('--ab-rev', 'REV')}, which measures both in turns, or in each "
-        "of two further pairs of runs"
+        "of two further pairs of runs",
     )
+
+
+def _about(rows: Iterable[Difference], text: str) -> list[str]:
+    names = _names(rows)
     return [f"{names}: {text}."] if names else []
 
 
@@ -494,40 +483,28 @@ _TO_SIGMA: Final = 14826
 
 
 @dataclass(frozen=True)
-class Point:
-    """One run in a trend."""
-
-    run: int  # its place in the list of runs, from 0
-    summary: Summary  # of the metric's samples per call
-
-
-@dataclass(frozen=True)
 class Trend:
     """One metric of one group of rows over several runs."""
 
     row: Difference  # the group and the metric, as in the comparison of the newest run
-    points: tuple[Point, ...]  # the runs that have it, the oldest first
+    runs: tuple[int, ...]  # those that have it, the oldest first, by their places in the list
+    summaries: tuple[Summary, ...]  # of the metric's samples per call in each
     is_exact: bool  # its value repeats exactly as long as the code does not change
-
-    @property
-    def kind(self) -> Kind:
-        """Count, Duration, Percent or Ratio."""
-        return self.row.kind
 
     @cached_property
     def medians(self) -> list[int | float]:
         """The median of each run."""
-        return [each.summary.median for each in self.points]
+        return [each.median for each in self.summaries]
 
     @cached_property
     def changes(self) -> list[Change]:
-        """The changes of the median; `Change.at` counts points."""
+        """The changes of the median; `Change.at` counts those runs."""
         return change_points(self.medians, is_exact=self.is_exact)
 
     def usual(self, name: str = "median") -> Usual | None:
         """Return what is usual for a statistic since the last change; None if no run has it."""
         first = self.changes[-1].at if self.changes else 0
-        found = (statistic(each.summary, name) for each in self.points[first:])
+        found = (statistic(each, name) for each in self.summaries[first:])
         values = [value for value in found if value is not None]
         if not values:
             return None
@@ -537,30 +514,21 @@ class Trend:
         return Usual(middle, spread, len(values))
 
 
-@dataclass(frozen=True)
-class Trends:
-    """The trends of a Report's rows."""
-
-    by_place: Mapping[tuple[str, ...], Trend]  # see `MetricRow.place`
-    left_out: Mapping[int, str]  # number of a run -> why it cannot be compared
-
-
 def _doubts(old: Iterable[GroupSummary], new: Iterable[GroupSummary]) -> list[str]:
     """Return why numbers may be wrong, each once, with the side that it is about."""
     sides = (("before", old), ("after", new))
-    return list(
-        dict.fromkeys(
-            f"Doubtful {when}: {doubt}."
-            for when, groups in sides
-            for g in groups
-            for doubt in g.doubts
-        )
-    )
+    found = ((when, doubt) for when, groups in sides for each in groups for doubt in each.doubts)
+    return [f"Doubtful {when}: {doubt}." for when, doubt in dict.fromkeys(found)]
 
 
-def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) -> Trends:
-    """Return the trends of a Report's rows over several runs, the oldest first."""
-    rows: dict[tuple[str, ...], list[tuple[int, Difference]]] = {}
+def trends_of(
+    runs: Sequence[Report], compared: Callable[[Report], Comparison]
+) -> tuple[dict[tuple[str, ...], Trend], dict[int, str]]:
+    """Return the trends of a Report's rows over several runs, the oldest first, by their places.
+
+    Also return why some runs cannot be compared, by their numbers.
+    """
+    rows: dict[tuple[str, ...], list[tuple[int, Difference, Summary]]] = {}
     left_out: dict[int, str] = {}
     for number, run in enumerate(runs):
         try:
@@ -577,9 +545,10 @@ def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) 
             is_alone = places[row.place] == 1 and place_in(row, "") not in others
             is_told = row.verdict not in ("other calls", "doubtful")
             if is_alone and row.before and row.after and is_told:
-                rows.setdefault(row.place, []).append((number, row))
+                rows.setdefault(row.place, []).append((number, row, row.before))
     trends = {}
     for place, each in rows.items():
-        points = tuple(Point(number, row.before) for number, row in each if row.before is not None)
-        trends[place] = Trend(each[-1][1], points, all(row.is_exact for _, row in each))
-    return Trends(trends, left_out)
+        numbers, differences, befores = zip(*each, strict=True)
+        is_exact = all(row.is_exact for row in differences)
+        trends[place] = Trend(differences[-1], numbers, befores, is_exact)
+    return trends, left_out

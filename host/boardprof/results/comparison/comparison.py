@@ -45,8 +45,7 @@ changed``: a difference of a function that now returns or writes something else.
 """
 
 
-DIFFERENT: Final = ("better", "worse", "changed")
-"""Verdicts on a difference that is real."""
+DIFFERENT: Final = ("better", "worse", "changed")  # verdicts on a difference that is real
 
 
 class ComparisonError(UsageError):
@@ -55,23 +54,14 @@ class ComparisonError(UsageError):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
-    """One metric of one group of rows.
+    """One metric of one group of rows."""
 
-    Attributes:
-        name: of the function; "" for the metric of all functions.
-        shapes: of its arguments.
-        device: the board or part of it; ``OLD -> NEW`` where they differ.
-        flags: the setting of a sweep.
-        label: given to the call by the user, as in a program.
-        metric: column name.
-    """
-
-    name: str
-    shapes: str
-    device: str
-    flags: str
-    label: str
-    metric: str
+    name: str  # of the function; "" for the metric of all functions
+    shapes: str  # of its arguments
+    device: str  # the board or part of it; ``OLD -> NEW`` where they differ
+    flags: str  # the setting of a sweep
+    label: str  # given to the call by the user, as in a program
+    metric: str  # column name
 
     @property
     def title(self) -> str:
@@ -91,39 +81,26 @@ class MetricRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(MetricRow):
-    """One metric of one group of rows, before and after.
+    """One metric of one group of rows, before and after."""
 
-    Attributes:
-        kind: of the column: Count, Duration, Percent or Ratio.
-        before: its samples per call; None if absent before.
-        after: likewise.
-        change: of the medians, relative to the old one; None if that is 0 or one is missing. It is
-            an int if it is whole.
-        p: of the rank test; None for exact values, or if one side is missing.
-        is_exact: both sides are from deterministic boards, so any difference is real.
-        verdict: the result, see `Verdict`.
-        rule: the first rule that it breaks.
-        broken: all rules that it breaks.
-        is_cold_apart: the cost of the first calls differs by more than the steps of their clock.
-        doubt: the largest difference between two runs in the overhead subtracted from a call's
-            time.
-        is_emulated: both sides are from emulators or simulators, which are the same in each run.
-        is_paired: it is judged in pairs of alternating sessions, not sample by sample.
-    """
-
-    kind: Kind
-    before: Summary | None
-    after: Summary | None
+    kind: Kind  # of the column: Count, Duration, Percent or Ratio
+    before: Summary | None  # its samples per call; None if absent before
+    after: Summary | None  # likewise
+    # of the medians, relative to the old one; None if that is 0 or one is missing. It is an
+    # int if it is whole.
     change: int | float | None
-    p: float | None
-    is_exact: bool
-    verdict: Verdict
-    rule: Rule | None = None
-    broken: tuple[Rule, ...] = ()
+    p: float | None  # of the rank test; None for exact values, or if one side is missing
+    is_exact: bool  # both sides are from deterministic boards, so any difference is real
+    verdict: Verdict  # the result, see `Verdict`
+    rule: Rule | None = None  # the first rule that it breaks
+    broken: tuple[Rule, ...] = ()  # all rules that it breaks
+    # the cost of the first calls differs by more than the steps of their clock
     is_cold_apart: bool = False
+    # the largest difference between two runs in the overhead subtracted from a call's time
     doubt: float = 0.0
+    # both sides are from emulators or simulators, which are the same in each run
     is_emulated: bool = False
-    is_paired: bool = False
+    is_paired: bool = False  # it is judged in pairs of alternating sessions, not sample by sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,45 +168,33 @@ def keys_of(group: GroupKey | MetricRow) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of two Reports.
+    """A comparison of two Reports."""
 
-    Attributes:
-        rows: one for each metric and group, in the order of the Reports.
-        notes: for the reader: allowed mismatches, rules without effect ...
-        rules: all rules that were applied.
-        alpha: the level of the rank test.
-        before_name: name of the old side.
-        after_name: name of the new side.
-        before_facts: identity of the old side: build, compiler, flags.
-        after_facts: likewise.
-        unjudged: rows that rules apply to but could not judge. The row is missing or cannot be
-            compared, it has too few samples for the rank test, or the limit is less than the
-            uncertainty of the measurement overhead.
-        fails_if_missing: unjudged rows are failures.
-        judged: how many rows at least one rule could judge.
-        idle: rules for metrics that functions of the older run did not have then.
-        reasons: place of a row that changed -> where in the function it changed, if both Reports
-            have a profile of it.
-        sources: function -> where it is defined, if a Report knows it.
-        outputs: what functions return or write now that they did not before.
-        over: the values of the newer Report that are above a limit of their benchmark.
-    """
-
-    rows: tuple[Difference, ...]
-    notes: tuple[str, ...] = ()
-    rules: tuple[Rule, ...] = ()
-    alpha: float = 0.01
-    before_name: str = "before"
-    after_name: str = "after"
+    rows: tuple[Difference, ...]  # one for each metric and group, in the order of the Reports
+    notes: tuple[str, ...] = ()  # for the reader: allowed mismatches, rules without effect
+    rules: tuple[Rule, ...] = ()  # all rules that were applied
+    alpha: float = 0.01  # the level of the rank test
+    before_name: str = "before"  # name of the old side
+    after_name: str = "after"  # name of the new side
+    # identity of the old side: build, compiler, flags
     before_facts: tuple[tuple[str, str], ...] = field(default=())
-    after_facts: tuple[tuple[str, str], ...] = field(default=())
+    after_facts: tuple[tuple[str, str], ...] = field(default=())  # likewise
+    # rows that rules apply to but could not judge. The row is missing or cannot be compared, it has
+    # too few samples for the rank test, or the limit is less than the uncertainty of the
+    # measurement overhead.
     unjudged: tuple[Unjudged, ...] = ()
-    fails_if_missing: bool = False
-    judged: int = 0
+    fails_if_missing: bool = False  # unjudged rows are failures
+    judged: int = 0  # how many rows at least one rule could judge
+    # rules for metrics that functions of the older run did not have then
     idle: tuple[Rule, ...] = ()
+    # place of a row that changed -> where in the function it changed, if both Reports have a
+    # profile of it
     reasons: Mapping[tuple[str, ...], ProfileDifference] = field(default_factory=dict)
+    # function -> where it is defined, if a Report knows it
     sources: Mapping[str, SourcePlace] = field(default_factory=dict)
+    # what functions return or write now that they did not before
     outputs: tuple[OutputChange, ...] = ()
+    # the values of the newer Report that are above a limit of their benchmark
     over: tuple[OverLimit, ...] = ()
 
     @property

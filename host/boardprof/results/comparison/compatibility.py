@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -29,14 +30,9 @@ MISMATCHES: Final = ("clock", "board", "compiler", "inputs", "outputs")
 _PATH_FLAGS = ("-I", "-L", "-isystem", "-iquote", "-idirafter", "-include")
 _PATH_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=", "-fmacro-prefix-map=")
 
-_NAMED = 3
-"""Up to this many functions are named; of more, only the number is given."""
-
-_DECIMALS: Final = 9
-"""Digits of a share; further digits are rounding errors."""
-
-_SAME_RATE = 0.01
-"""Clocks that differ by less are one clock whose rate was measured twice."""
+_NAMED = 3  # up to this many functions are named; of more, only the number is given
+_DECIMALS: Final = 9  # digits of a share; further digits are rounding errors
+_SAME_RATE = 0.01  # clocks that differ by less are one clock whose rate was measured twice
 
 
 def check_allowed(allow: Iterable[str]) -> None:
@@ -80,8 +76,7 @@ def facts_of(report: Report) -> dict[str, BoardFacts]:
     }
 
 
-_IN_PROCESS: Final = "in-process:"
-"""Begin of a port: the board is in boardprof's own process."""
+_IN_PROCESS: Final = "in-process:"  # begin of a port: the board is in boardprof's own process
 
 
 def _machine(report: Report) -> str:
@@ -184,15 +179,13 @@ def check_same(
         what = old if old == new else f"{old} and {new}"
         for kind, difference in _board_differences(before[old], after[new]):
             text = f"{what}: {difference}"
-            if kind == "clock" or old == new:
-                notes.append(_allowed(text, kind, allow) if kind else text)
+            if kind != "clock" and old != new:
+                continue
+            if kind and kind not in allow:
+                hint = f"compare like with like, or {option('--allow', kind)}"
+                raise ComparisonError(text, hint=hint)
+            notes.append(f"{text} (allowed)" if kind else text)
     return notes
-
-
-def _allowed(text: str, kind: str, allow: Collection[str]) -> str:
-    if kind not in allow:
-        raise ComparisonError(text, hint=f"compare like with like, or {option('--allow', kind)}")
-    return f"{text} (allowed)"
 
 
 def _board_differences(before: BoardFacts, after: BoardFacts) -> Iterator[tuple[str, str]]:
@@ -208,10 +201,7 @@ def _board_differences(before: BoardFacts, after: BoardFacts) -> Iterator[tuple[
         old, new = (", ".join(sorted(facts.compilers)) for facts in (before, after))
         yield "compiler", f"compiled by {old} before, by {new} after."
     if before.cflags != after.cflags and before.cflags and after.cflags:
-        yield (
-            "compiler",
-            f"the board's flags are {before.cflags} before, {after.cflags} after.",
-        )
+        yield ("compiler", f"the board's flags are {before.cflags} before, {after.cflags} after.")
     changed: dict[tuple[str, str], list[str]] = {}
     for name in before.flags:
         if name in after.flags and before.flags[name] != after.flags[name]:
@@ -323,10 +313,6 @@ class Pairing:
         names = {new: f"{old} -> {new}" for old, new in self.devices.items() if old != new}
         return replace(key, device=names[key.device]) if key.device in names else key
 
-    def gap(self, key: GroupKey, metric: str, why: str) -> Gap:
-        """Return why a metric of a group is not compared, or not completely."""
-        return gap_in(self.shown(key), metric, why)
-
 
 def needs_hash(groups: Iterable[GroupSummary]) -> bool:
     """Tell whether some groups of equal name differ only by the hash."""
@@ -357,10 +343,9 @@ def side_of(
         if not checks_inputs or any(old != new for old, new in pairing.devices.items()):
             group = replace(group, inputs="")
         metrics.setdefault(pairing.key(group.key, is_old=is_old), {})[group.metric] = group
-    calls: dict[GroupKey, int] = {}
+    calls: Counter[GroupKey] = Counter()
     for key, number in calls_of(report).items() if SHARE in named else ():
-        place = pairing.key(key, is_old=is_old)
-        calls[place] = calls.get(place, 0) + number
+        calls[pairing.key(key, is_old=is_old)] += number
     return Side(metrics, calls)
 
 
@@ -390,12 +375,8 @@ def lost_samples(
     """Return the groups with samples that cannot be in statistics."""
     when = "before" if is_old else "after"
     lost = [each for each in left_out(report) if each.metric not in SHARES or each.metric in named]
-    return [
-        gap_in(GroupKey(""), each.metric, f"{each.why}, {when}")
-        if each.key is None
-        else pairing.gap(pairing.key(each.key, is_old=is_old), each.metric, f"{each.why}, {when}")
-        for each in lost
-    ]
+    keys = (pairing.shown(pairing.key(e.key or GroupKey(""), is_old=is_old)) for e in lost)
+    return [gap_in(k, e.metric, f"{e.why}, {when}") for k, e in zip(keys, lost, strict=True)]
 
 
 def why_not(key: GroupKey, metric: str, old: Side, new: Side) -> str | None:

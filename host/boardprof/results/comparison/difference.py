@@ -11,9 +11,9 @@ import base64
 import math
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from boardprof.base.errors import ReportFileError, option
 from boardprof.base.metrics import Percent, Ratio
@@ -34,11 +34,8 @@ from boardprof.results.row_origins import GroupKey, keyed_measurements
 from boardprof.results.stats.groups import GroupSummary
 from boardprof.results.stats.summary import mann_whitney, signed_rank, smallest_p, summarize
 
-_GRAINS = 2
-"""A window and its calibration are each uncertain by one step of the clock."""
-
-_ROUNDED = 1 + 1e-9
-"""Values per call and times are rounded, which is not a difference."""
+_GRAINS = 2  # a window and its calibration are each uncertain by one step of the clock
+_ROUNDED = 1 + 1e-9  # values per call and times are rounded, which is not a difference
 
 
 def difference(
@@ -234,9 +231,6 @@ def _is_cold_apart(before: GroupSummary, after: GroupSummary) -> bool:
 # -- outputs --------------------------------------------------------------------------------------
 
 
-Number: TypeAlias = int | float
-_Place: TypeAlias = tuple[int, ...]
-
 _CODES: Final = {
     **{f"int{8 * size}": code for size, code in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))},
     **{f"uint{8 * size}": code for size, code in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))},
@@ -245,7 +239,7 @@ _CODES: Final = {
 """Python's code (module struct) of each of numpy's types whose values are kept."""
 
 
-def values_of(output: Output) -> Sequence[Number] | None:
+def values_of(output: Output) -> Sequence[int | float] | None:
     """Return the values of an output in row-major order; None if they are not kept."""
     code = _CODES.get(output.dtype)
     if not output.values or code is None:
@@ -291,7 +285,12 @@ def compare_outputs(
         if has and not had:
             unknown[key.title] = None
         most = max(tolerance, new.tolerance)
-        found = [*_changes(key, had, has, most)] if had else []
+        texts = {name: _difference(name, had.get(name), has.get(name), most) for name in had | has}
+        found = [
+            OutputChange(**keys_of(key), metric=f"output {name}", text=text)
+            for name, text in texts.items()
+            if text and had
+        ]
         if found and (why := _why_not(old, new, most)):
             unjudged += [Unjudged(**keys_of(key), metric=each.metric, why=why) for each in found]
         elif found and _are_of_other_calls(old, new):
@@ -320,7 +319,7 @@ def _repeats_outputs(side: MeasurementRecord) -> bool:
     return len({*side.output_crc32s}) == 1
 
 
-def _outputs(measurement: MeasurementRecord, is_early: bool) -> Mapping[str, object]:
+def _outputs(measurement: MeasurementRecord, is_early: bool) -> dict[str, object]:
     """Return the outputs by name; the return value first, if it is a number or a text.
 
     The checksums of structs in early Reports cover the padding, so they are left out.
@@ -361,17 +360,7 @@ def _are_of_other_calls(old: MeasurementRecord, new: MeasurementRecord) -> bool:
     return calls[0] != calls[1]
 
 
-def _changes(
-    key: GroupKey, had: Mapping[str, object], has: Mapping[str, object], tolerance: float
-) -> Iterator[OutputChange]:
-    for name in dict.fromkeys([*had, *has]):
-        text = _difference(name, had.get(name), has.get(name), tolerance)
-        if text:
-            yield OutputChange(**keys_of(key), metric=f"output {name}", text=text)
-
-
 def _difference(name: str, old: object, new: object, tolerance: float) -> str:
-    """Return how two outputs differ; "" if they are the same."""
     if isinstance(old, Output) and isinstance(new, Output):
         return _array_difference(name, old, new, tolerance)
     if isinstance(old, Output) or isinstance(new, Output) or old is None or new is None:
@@ -402,19 +391,12 @@ def _array_difference(name: str, old: Output, new: Output, tolerance: float) -> 
     ]
     if not differs:
         return ""  # floats within the tolerance, or NaNs with other bits
+    import numpy as np
+
     first = differs[0]
-    place = "".join(f"[{index}]" for index in _index(old.shape, first))
+    place = "".join(f"[{index}]" for index in np.unravel_index(first, old.shape))
     few = f"{len(differs):,} of {len(olds):,} values differ; the first is "
     return f"{few if len(olds) > 1 else ''}{name}{place}: {olds[first]} before, {news[first]} after"
-
-
-def _index(shape: Sequence[int], at: int) -> _Place:
-    """Return the indices of the value at a place in row-major order."""
-    found: list[int] = []
-    for length in reversed(shape):
-        at, index = divmod(at, length)
-        found.insert(0, index)
-    return tuple(found)
 
 
 def is_equal(old: object, new: object, tolerance: float) -> bool:

@@ -16,14 +16,11 @@ from dataclasses import dataclass, replace
 
 from boardprof.results.report.profile import Profile
 
-_ALIKE = 0.5
-"""Likeness, 0 to 1, from which on two lines of a changed block are versions of one line."""
+_ALIKE = 0.5  # likeness, 0 to 1, from which on two lines of a changed block are one line
 
-_NEAR = 3
-"""Lines apart that may cancel out: the compiler has moved an instruction from one to the other."""
+_NEAR = 3  # lines apart that may cancel out: the compiler has moved an instruction
 
-_CANCELS = 0.5
-"""Share of the larger of two changes below which their sum counts as nothing."""
+_CANCELS = 0.5  # share of the larger of two changes below which their sum counts as nothing
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,12 @@ def profile_difference(
         for each in _functions(before, after, name)
         if each.change or each.calls_before != each.calls_after
     ]
-    lines = [each for each in _lines(before, after, name) if each.change]
+    lines = [
+        each
+        for file, aligned in aligned_lines(before, after, name).items()
+        for each in _merged(file, [line for line in aligned if line.before or line.after])
+        if each.change
+    ]
     return ProfileDifference(
         name,
         before.sum(name),
@@ -102,8 +104,7 @@ def profile_difference(
 
 
 def _functions(before: Profile, after: Profile, metric: str) -> Iterator[FunctionChange]:
-    sides = [_Functions(profile, metric) for profile in (before, after)]
-    old, new = sides
+    old, new = _Functions(before, metric), _Functions(after, metric)
     for name in dict.fromkeys([*new.own, *old.own]):
         yield FunctionChange(
             name,
@@ -174,11 +175,6 @@ def aligned_lines(before: Profile, after: Profile, metric: str) -> dict[str, lis
     return found
 
 
-def _lines(before: Profile, after: Profile, metric: str) -> Iterator[LineChange]:
-    for file, lines in aligned_lines(before, after, metric).items():
-        yield from _merged(file, [line for line in lines if line.before or line.after])
-
-
 _ByLine = Mapping[str, Mapping[int, tuple[int, int]]]
 
 
@@ -237,18 +233,15 @@ def _paired(
         yield AlignedLine(old + 1, 0, a[old])
 
 
-def _merged(file: str, lines: Sequence[AlignedLine]) -> Iterator[LineChange]:
-    """Yield the changes of lines; neighbours whose changes cancel out are one."""
-    group: list[AlignedLine] = []
+def _merged(file: str, lines: Sequence[AlignedLine]) -> list[LineChange]:
+    """Return the changes of lines; neighbours whose changes cancel out are one."""
+    groups: list[list[AlignedLine]] = []
     for line in lines:
-        if group and _belongs(group, line):
-            group.append(line)
+        if groups and _belongs(groups[-1], line):
+            groups[-1].append(line)
         else:
-            if group:
-                yield _change(file, group)
-            group = [line]
-    if group:
-        yield _change(file, group)
+            groups.append([line])
+    return [_change(file, group) for group in groups]
 
 
 def _belongs(group: Sequence[AlignedLine], line: AlignedLine) -> bool:
@@ -280,8 +273,7 @@ def _change(file: str, group: Sequence[AlignedLine]) -> LineChange:
 
 # -- samples ----------------------------------------------------------------------------------
 
-_Z = 1.96
-"""Of the 95 % interval of a normal distribution."""
+_Z = 1.96  # of the 95 % interval of a normal distribution
 
 
 def sampled_difference(

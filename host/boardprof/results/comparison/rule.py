@@ -44,42 +44,28 @@ class RuleError(UsageError):
 
 @dataclass(frozen=True)
 class Usual:
-    """What is usual for a value: its level in the runs since the last change.
+    """What is usual for a value: its level in the runs since the last change."""
 
-    Attributes:
-        middle: the median of the runs.
-        spread: their median distance from it, times 1.4826. For a normal distribution this is the
-            standard deviation; a single outlier has no weight.
-        runs: how many there are.
-    """
-
-    middle: int | float
+    middle: int | float  # the median of the runs
+    # their median distance from it, times 1.4826. For a normal distribution this is the
+    # standard deviation; a single outlier has no weight.
     spread: float
-    runs: int
+    runs: int  # how many there are
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A limit to the change of one statistic of the metrics with a name.
+    """A limit to the change of one statistic of the metrics with a name."""
 
-    Attributes:
-        text: as it was written.
-        metric: a name, or a glob.
-        statistic: one of `STATISTICS`, per call.
-        sign: ">" limits growth, "<" limits shrinking.
-        limit: >= 0 for ">", <= 0 for "<"; a change equal to the limit is allowed.
-        unit: "%" of the old value, "" the metric's own unit, "pp" points of a Percent, "spread"
-            spreads of earlier runs: the limit is then a distance from their median.
-        benchmark: the only benchmark that it is for; "" for all rows.
-    """
-
-    text: str
-    metric: str
-    statistic: str
-    sign: Literal[">", "<"]
-    limit: int | float
+    text: str  # as it was written
+    metric: str  # a name, or a glob
+    statistic: str  # one of `STATISTICS`, per call
+    sign: Literal[">", "<"]  # ">" limits growth, "<" limits shrinking
+    limit: int | float  # >= 0 for ">", <= 0 for "<"; a change equal to the limit is allowed
+    # "%" of the old value, "" the metric's own unit, "pp" points of a Percent, "spread" spreads of
+    # earlier runs: the limit is then a distance from their median
     unit: Unit
-    benchmark: str = ""
+    benchmark: str = ""  # the only benchmark that it is for; "" for all rows
 
     def is_about(self, name: str, label: str) -> bool:
         """Tell whether it is for the rows of a function with a label."""
@@ -124,12 +110,8 @@ class Rule:
     ) -> bool:
         """Tell whether a change is beyond the limit.
 
-        Growth from 0 has no percentage; any growth is beyond a limit in percent.
-
-        Args:
-            before: the old value.
-            after: the new one.
-            usual: of earlier runs, for a limit in spreads, which is not broken without it.
+        Growth from 0 has no percentage; any growth is beyond a limit in percent. Without ``usual``,
+        a limit in spreads is not broken.
         """
         change, limit = after - before, self.limit
         if self.unit == "spread":
@@ -165,10 +147,7 @@ def parse_rule(text: str) -> Rule:
         column, rules = several
         options = " ".join(option("--fail-if", shlex.quote(rule)) for rule in rules)
         raise RuleError(
-            text,
-            column,
-            "This is more than one rule.",
-            hint=f"pass each one separately: {options}",
+            text, column, "This is more than one rule.", hint=f"pass each one separately: {options}"
         )
     if text[:place].rstrip().endswith((">", "<", "=")):
         raise RuleError(text, place, "There are two signs.", hint=_FORM)
@@ -192,13 +171,11 @@ def parse_rules(rules: object) -> tuple[Rule, ...]:
     """Parse rules in the form that `compare` takes."""
     if not isinstance(rules, str | Rule | Iterable):
         raise UsageError(f"rules={rules!r:.60} are not rules.", hint="rules=['cycles>2%']")
-    return tuple(map(_parsed, [rules] if isinstance(rules, str | Rule) else rules))
-
-
-def _parsed(rule: object) -> Rule:
-    if not isinstance(rule, str | Rule):
-        raise UsageError(f"{rule!r:.60} is not a rule.", hint="e.g. 'cycles:median>2%'")
-    return rule if isinstance(rule, Rule) else parse_rule(rule)
+    given = [rules] if isinstance(rules, str | Rule) else [*rules]
+    for rule in given:
+        if not isinstance(rule, str | Rule):
+            raise UsageError(f"{rule!r:.60} is not a rule.", hint="e.g. 'cycles:median>2%'")
+    return tuple(rule if isinstance(rule, Rule) else parse_rule(rule) for rule in given)
 
 
 def _several(text: str) -> tuple[int, list[str]] | None:

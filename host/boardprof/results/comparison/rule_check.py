@@ -27,8 +27,7 @@ from boardprof.results.stats.summary import smallest_p
 
 _MOST_REASONS = 4
 _COLD = "cold"
-_SPREAD = "stddev"
-"""The overhead, which is subtracted from all samples alike, does not affect it."""
+_SPREAD = "stddev"  # the overhead, which is subtracted from all samples alike, does not affect it
 
 
 def _other_calls() -> str:
@@ -61,8 +60,7 @@ class Gated:
 UsualOf: TypeAlias = Callable[[Difference, str], "Usual | None"]
 """From a row and a statistic to what is usual for it; None if no earlier run has it."""
 
-FEWEST_RUNS: Final = 5
-"""The spread of fewer runs says too little."""
+FEWEST_RUNS: Final = 5  # the spread of fewer runs says too little
 
 
 def apply_rules(
@@ -163,11 +161,6 @@ class _Pair:
         """Tell whether the rule's statistic is missing on a side; a glob ignores missing ones."""
         missing = (self.old, self.new).count(None)
         return missing == 1 or (missing == 2 and not rule.is_glob)
-
-    def is_of_few(self, rule: Rule, alpha: float) -> bool:
-        """Tell whether there are too few samples for the rank test to break a rule."""
-        is_tested = rule.statistic != _COLD and self.row.p is not None
-        return is_tested and self.smallest_p >= alpha
 
     def gap(self, rule: Rule, alpha: float) -> Gap | None:
         """Return why the rule cannot judge the row; None if it can."""
@@ -287,10 +280,7 @@ def _may_have_points(metric: str) -> bool:
 
 
 def _notes_of(
-    rule: Rule,
-    chosen: Sequence[Difference],
-    pairs: Sequence[_Pair],
-    alpha: float,
+    rule: Rule, chosen: Sequence[Difference], pairs: Sequence[_Pair], alpha: float
 ) -> Iterable[str]:
     if chosen and not pairs:
         if any(row.before is not None for row in chosen):
@@ -310,7 +300,8 @@ def _notes_of(
     if lacking:
         names = first_of(lacking)
         yield f"The rule {rule} does not apply to {names}: {rule.statistic} is missing on one side."
-    few = dict.fromkeys(each.row.what for each in pairs if each.is_of_few(rule, alpha))
+    tested = [each for each in pairs if rule.statistic != _COLD and each.row.p is not None]
+    few = dict.fromkeys(each.row.what for each in tested if each.smallest_p >= alpha)
     if few:
         names = first_of(few)
         yield (

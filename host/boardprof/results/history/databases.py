@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -62,6 +62,11 @@ class Choice:
         )
 
 
+def only(name: str | None) -> frozenset[str] | None:
+    """Return the boards or functions of a `Choice` of one, or of any if it is None."""
+    return None if name is None else frozenset([name])
+
+
 # -- SQL ---------------------------------------------------------------------------------------
 
 _FACTS: Final = (
@@ -89,10 +94,6 @@ class SqlRuns:
         """Execute a statement; return its rows, whose values are found by column."""
         raise NotImplementedError
 
-    def execute_each(self, statement: str, values: Sequence[Sequence[object]]) -> None:
-        """Execute a statement for each of several lists of values."""
-        raise NotImplementedError
-
     def select(self, statement: str, values: Sequence[object]) -> Iterable[Any]:
         """Return the rows of a statement; usually only the first ones are read."""
         return self.execute(statement, values)
@@ -103,27 +104,24 @@ class SqlRuns:
 
     def kept_contents(self, row: Any) -> Mapping[str, Sequence[str]]:
         """Return what a run is of from its row, by the names of `CONTENTS`."""
-        return {
-            name: [*filter(None, row[name] or ())] for name in CONTENTS
-        }  # others may write NULL
+        # Others may write NULL.
+        return {name: [*filter(None, row[name] or ())] for name in CONTENTS}
 
     def written_contents(self, contents: Mapping[str, Sequence[str]]) -> Sequence[object]:
         """Return the values of the columns with the contents."""
         return [[*contents[name]] for name in self.contents]
 
-    def conditions(self, choice: Choice) -> dict[str, list[object] | None]:
-        """Return conditions with their values; None for one that does not matter."""
-        commit = choice.commit
+    def conditions(self, choice: Choice) -> dict[str, object]:
+        """Return conditions, each with its value; None for one that does not matter."""
         return {
-            "id = ?": None if choice.id is None else [choice.id],
-            "id < ?": None if choice.before is None else [choice.before],
-            "name = ?": None if choice.name is None else [choice.name],
-            "git_branch = ?": None if choice.branch is None else [choice.branch],
+            "id = ?": choice.id,
+            "id < ?": choice.before,
+            "name = ?": choice.name,
+            "git_branch = ?": choice.branch,
             # Hexadecimal: it has no wildcard.
-            "git_commit LIKE ?": None if commit is None else [f"{commit}%"],
-            "NOT git_dirty AND NOT failed": [] if choice.is_clean is True else None,
-            "(git_dirty OR failed)": [] if choice.is_clean is False else None,
-            "failed = ?": None if choice.has_failed is None else [choice.has_failed],
+            "git_commit LIKE ?": None if choice.commit is None else f"{choice.commit}%",
+            "(git_dirty OR failed) = ?": None if choice.is_clean is None else not choice.is_clean,
+            "failed = ?": choice.has_failed,
         }
 
     def runs(self, choice: Choice) -> Iterator[Run]:
@@ -144,8 +142,7 @@ class SqlRuns:
 
     def _where(self, choice: Choice) -> tuple[str, list[object]]:
         given = {text: each for text, each in self.conditions(choice).items() if each is not None}
-        values = [value for each in given.values() for value in each]
-        return f"WHERE {' AND '.join(given)}" if given else "", values
+        return f"WHERE {' AND '.join(given)}" if given else "", [*given.values()]
 
     def report(self, number: int) -> bytes | None:
         """Return the packed Report of a run; None if there is no such run."""
@@ -170,11 +167,8 @@ class SqlRuns:
         self, record: StoredRun, packed: bytes, rows: int, contents: Mapping[str, Sequence[str]]
     ) -> int:
         """Add a run; return its number, which no run has had before."""
-        each = record
-        facts = (each.time, each.name, each.command, each.project)
-        git = (each.commit, each.branch, each.dirty)
-        own = self.written_contents(contents)
-        values = [*facts, *git, each.version, each.failed, packed, rows, *own]
+        *facts, _ = astuple(record)  # all but its Report, in the order of the columns
+        values = [*facts, packed, rows, *self.written_contents(contents)]
         columns = ", ".join([*_FACTS, "report", "rows", *self.contents])
         marks = ", ".join("?" * len(values))
         statement = f"INSERT INTO {self.tables}runs ({columns}) VALUES ({marks})"
@@ -200,12 +194,15 @@ class SqlRuns:
 
     def keep_results(self, results: Mapping[str, str]) -> None:
         """Keep results of tuning by their keys."""
-        # In one order: two processes must not wait for each other.
-        self.execute_each(
-            f"INSERT INTO {self.tables}candidates (key, result) VALUES (?, ?) "
-            "ON CONFLICT (key) DO UPDATE SET result = excluded.result",
-            sorted(results.items()),
-        )
+        ordered = sorted(results.items())  # two processes must not wait for each other
+        for at in range(0, len(ordered), _KEYS_AT_ONCE):
+            some = ordered[at : at + _KEYS_AT_ONCE]
+            self.execute(
+                f"INSERT INTO {self.tables}candidates (key, result) "
+                f"VALUES {', '.join(['(?, ?)'] * len(some))} "
+                "ON CONFLICT (key) DO UPDATE SET result = excluded.result",
+                [*itertools.chain.from_iterable(some)],
+            )
 
 
 class Database(Protocol):
@@ -291,8 +288,7 @@ def has_password(url: str) -> bool:
 #
 # A reference is ``#42``, ``last``, ``last~1``, a name, a branch or a commit.
 
-_LARGEST = (1 << 63) - 1
-"""Largest number in SQLite; no run has it."""
+_LARGEST = (1 << 63) - 1  # largest number in SQLite; no run has it
 
 _FORMS = "#NUMBER, last, last~1, a name, a branch or a commit"
 _BACK = r"(?s)(.*?)~(\d*)"
@@ -343,13 +339,6 @@ def _bounded(text: str) -> int:
     return int(significant) if len(significant) < len(str(_LARGEST)) else _LARGEST
 
 
-def run_by_number(table: SqlRuns, reference: Reference) -> Run | None:
-    """Return the run of a reference's number; None if it has none, or no such run exists."""
-    if reference.number is None:
-        return None
-    return next(table.runs(Choice(id=reference.number)), None)
-
-
 def own_runs(
     table: SqlRuns, project: Project | None, choice: Choice | None = None
 ) -> Iterator[Run]:
@@ -381,11 +370,9 @@ class WordLookup:
                 found[kind] = _newest(runs, reference.back - 1) if reference.back else newest
         if len({run and run.id for run in found.values()}) > 1:
             raise self._ambiguous()
-        return (
-            next(iter(found.values()))
-            if found
-            else _newest(self._of_kind("commit"), reference.back)
-        )
+        if found:
+            return next(iter(found.values()))
+        return _newest(self._of_kind("commit"), reference.back)
 
     def error(self) -> UnknownNameError:
         """Return the error for a reference without a run; it suggests what exists instead."""

@@ -89,14 +89,13 @@ def user_history(folder: str | Path = ".") -> History:
     return History(place, folder=folder)
 
 
-def local_history(folder: str | Path = ".") -> History:
+def local_history() -> History:
     """Return the history in this machine's file, whatever URL ``$BOARDPROF_HISTORY`` has."""
-    if isinstance(history_place(), str):
-        return History(default_file(), folder=folder)
-    return user_history(folder)
+    is_url_given = isinstance(history_place(), str)
+    return History(default_file(), folder=".") if is_url_given else user_history()
 
 
-def shared_history(url: str | None, folder: str | Path = ".") -> History:
+def shared_history(url: str | None) -> History:
     """Return a team's history."""
     place = history_place() if url is None else url
     if not isinstance(place, str) or not is_url(place):
@@ -107,7 +106,7 @@ def shared_history(url: str | None, folder: str | Path = ".") -> History:
             hint='--shared-history URL; or shared-history = "URL" in boardprof.toml; or '
             f"{_VARIABLE}=URL",
         )
-    return History(place, folder=folder)
+    return History(place, folder=".")
 
 
 def find_report(ref: str | int | Path) -> Report:
@@ -170,12 +169,8 @@ def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
         return
     rows = _rows(report)
     boards, functions = (frozenset(str(row[i]) for row in rows) for i in (0, 1))
-    choice = Choice(
-        before=None if before is None else int(before.id),
-        has_failed=False,
-        boards=boards,
-        functions=functions,
-    )
+    number = None if before is None else int(before.id)
+    choice = Choice(before=number, has_failed=False, boards=boards, functions=functions)
     runs = history.own_runs(choice, limit=_LISTED)
     for run, earlier in like_runs_of(report, runs, history.load):
         if not has_other_cpu(earlier, report):
@@ -218,18 +213,11 @@ def branch_reports(run: Run, limit: int, folder: str | Path = ".") -> list[Repor
             f"The run {run.label} is not of a branch, so it has no earlier runs.",
             hint="compare with a run of a branch, such as branch:main",
         )
-    choice = Choice(
-        branch=run.git.branch,
-        is_clean=True,
-        boards=frozenset(run.boards),
-        functions=frozenset(run.functions),
-    )
+    boards, functions = frozenset(run.boards), frozenset(run.functions)
+    choice = Choice(branch=run.git.branch, is_clean=True, boards=boards, functions=functions)
     history = user_history(folder)
-    older = (
-        each
-        for each in history.own_runs(choice)
-        if (each.time, each.id) < (run.time, run.id) and each.rows <= _MOST_ROWS
-    )
+    before = (e for e in history.own_runs(choice) if (e.time, e.id) < (run.time, run.id))
+    older = (each for each in before if each.rows <= _MOST_ROWS)
     found = [history.load(run)]
     rows = _rows(found[0])
     while len(found) < limit and (batch := [*islice(older, limit)]):

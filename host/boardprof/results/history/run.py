@@ -10,10 +10,10 @@ import re
 import subprocess
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any, Final, NewType
+from typing import Any, Final, NewType, get_type_hints
 from urllib.parse import unquote, urlsplit
 
 from boardprof.base.errors import BoardprofError, ReportFileError, UsageError, option
@@ -47,6 +47,10 @@ class GitState:
         where = f"branch {self.branch}" if self.branch else "commit" if self.commit else ""
         parts = (", " if self.branch else " ").join(filter(None, [where, self.commit[:8]]))
         return parts + ("+" if self.is_dirty else "")
+
+    def json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {"commit": self.commit, "branch": self.branch, "dirty": self.is_dirty}
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,6 @@ class Run:
 
     def json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        git = self.git
         return {
             "id": self.id,
             "time": self.time,
@@ -96,12 +99,7 @@ class Run:
             "build_ids": [*self.build_ids],
             "flags": [*self.flags],
             "command": self.command,
-            "git": git
-            and {
-                "commit": git.commit,
-                "branch": git.branch,
-                "dirty": git.is_dirty,
-            },
+            "git": self.git and self.git.json(),
             "project": self.project,
             "version": self.version,
             "rows": self.rows,
@@ -141,8 +139,7 @@ CONTENTS: Final = ("boards", "functions", "build_ids", "flags")
 FOLDER: Final = "folder"
 """Beside the contents: the name of the project's folder, where one machine has the history."""
 
-FILES: Final = "files"
-"""Likewise the measured files."""
+FILES: Final = "files"  # likewise the measured files
 
 
 def contents_of(report: Report) -> dict[str, tuple[str, ...]]:
@@ -174,8 +171,7 @@ def _texts(values: Iterable[object]) -> tuple[str, ...]:
 
 
 LAST = "last"
-KINDS = ("name", "branch", "commit")
-"""What ``KIND:`` in a reference can say."""
+KINDS = ("name", "branch", "commit")  # what ``KIND:`` in a reference can say
 
 _LONGEST_NAME = 200
 
@@ -210,8 +206,7 @@ def check_name(name: str) -> None:
 
 
 _KIND: Final = "boardprof.history"
-_VERSION: Final = 1
-"""Version of the lines' layout; it grows if an old reader would misread new lines."""
+_VERSION: Final = 1  # version of the layout; it grows if an old reader would misread new lines
 
 _TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 _WROTE: Final = "a file that `boardprof history export` wrote, unchanged"
@@ -269,7 +264,7 @@ def written(records: Iterable[StoredRun]) -> Iterator[str]:
     """Yield the lines of a file with runs: a header, then one line for each run."""
     yield json.dumps({"kind": _KIND, "version": _VERSION}) + "\n"
     for each in records:
-        facts = {field.name: getattr(each, field.name) for field in fields(each)}
+        facts = asdict(each)
         yield f"{json.dumps(facts | {'report': None})[:-5]}{each.report}}}\n"
 
 
@@ -300,13 +295,7 @@ def _records(lines: Iterable[str]) -> Iterator[StoredRun]:
 
 
 def _record(found: Any, number: int) -> StoredRun:
-    kinds: dict[str, tuple[type, ...]] = {
-        **dict.fromkeys(("time", "command", "project", "version"), (str,)),
-        **dict.fromkeys(("name", "commit", "branch"), (str, type(None))),
-        "dirty": (bool, type(None)),
-        "failed": (bool,),
-        "report": (dict,),
-    }
+    kinds = {**get_type_hints(StoredRun), "report": dict}
     for name, kind in kinds.items():
         if not isinstance(found, dict) or not isinstance(found.get(name), kind):
             raise _refused(number, f"{name} is missing, or has the wrong type")
@@ -404,12 +393,6 @@ def repository_path(folder: str | Path) -> str | None:
     return storable(os.path.realpath(os.path.join(folder, told.removesuffix("\n"))))
 
 
-def remote_url(folder: str | Path) -> str:
-    """Return the URL of the first remote of a folder's repository; "" if it has none."""
-    told = git_output(folder, "config", "--local", "--get-regexp", r"^remote\..*\.url$") or ""
-    return storable(told.partition("\n")[0].partition(" ")[2])
-
-
 def first_commit(folder: str | Path) -> str:
     """Return the oldest root commit of a folder's repository; "" before the first commit."""
     told = git_output(folder, "rev-list", "--max-parents=0", "HEAD") or ""
@@ -425,11 +408,9 @@ def has_branch(folder: str | Path, name: str) -> bool:
     )
 
 
-_LONGEST_CHAIN = 8
-"""Limit for clones of clones on one machine."""
+_LONGEST_CHAIN = 8  # limit for clones of clones on one machine
 
-COMMIT: Final = r"[0-9a-f]{40}|[0-9a-f]{64}"
-"""The id of a project without a remote: its first commit."""
+COMMIT: Final = r"[0-9a-f]{40}|[0-9a-f]{64}"  # id of a project without a remote: its first commit
 
 _LIKE_SCP = r"(?:[^/@]+@)?(?P<host>\[[^\]]+\]|[^/:]{2,}):(?P<path>.*)"
 """``[USER@]HOST:PATH``, as ssh has it (git-clone(1), "GIT URLS"); a one-letter host such as C: is a
@@ -490,7 +471,8 @@ def _path_of(folder: str | Path) -> str:
 
 
 def _id(folder: str | Path, place: str, chain: int) -> str:
-    url = remote_url(folder)
+    remotes = git_output(folder, "config", "--local", "--get-regexp", r"^remote\..*\.url$") or ""
+    url = storable(remotes.partition("\n")[0].partition(" ")[2])  # of the first one
     if not url:
         return first_commit(folder) or place
     found = id_of_url(url)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import itertools
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -17,7 +18,7 @@ from boardprof.results.comparison.compare import compare as compare_reports
 from boardprof.results.comparison.comparison import Comparison, ComparisonError
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import Rule, parse_rules
-from boardprof.results.history.databases import Choice
+from boardprof.results.history.databases import Choice, only
 from boardprof.results.history.report_lookup import (
     Found,
     branch_reports,
@@ -25,12 +26,11 @@ from boardprof.results.history.report_lookup import (
     like_runs_of,
     user_history,
 )
-from boardprof.results.history.run import NothingKeptError, Run, RunId, contents_of, git_output
+from boardprof.results.history.run import NothingKeptError, Run, contents_of, git_output
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import places_of
 
-_LISTED = 1000
-"""Clean runs of a board and a function that are looked at; few of them are read."""
+_LISTED = 1000  # clean runs of a board and a function that are looked at; few of them are read
 
 
 def compare(
@@ -111,20 +111,16 @@ def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, 
     return found.report, found.label, found.run
 
 
-def _whole(report: Report) -> Report | None:
-    return report
-
-
 class BranchRuns:
     """The clean runs of a branch; each is read once."""
 
     def __init__(self, branch: str, folder: str | Path = ".") -> None:
         """Read nothing yet."""
         self.branch = branch
-        self._folder = folder
-        self._runs: dict[Choice, list[Run]] = {}
-        self._reports: dict[RunId, Report] = {}
-        self._earlier: dict[RunId, list[Report]] = {}
+        self._listed = cache(lambda choice: user_history(folder).own_runs(choice, limit=_LISTED))
+        self._loaded = cache(lambda run: user_history(folder).load(run))
+        # a run and those before it, see `branch_reports`
+        self.earlier = cache(lambda run: branch_reports(run, SPREAD_RUNS, folder))
 
     def baseline(
         self,
@@ -133,7 +129,7 @@ class BranchRuns:
         rules: Iterable[str | Rule] = (),
         allow: Sequence[str] = (),
         target: str = "",
-        part: Callable[[Report], Report | None] = _whole,
+        part: Callable[[Report], Report | None] = lambda report: report,
     ) -> Found | None:
         """Return the run that a Report is compared with; None if none is like it.
 
@@ -142,48 +138,30 @@ class BranchRuns:
         these, the one with most of the Report's rows is returned; of several such runs, one of the
         same target or without further rows, then one with the same inputs, and then the newest.
         """
-        parsed = parse_rules(rules)
+        parsed, any_board = parse_rules(rules), "board" in allow
         wanted = contents_of(report)
         choice = Choice(
             branch=self.branch,
             is_clean=True,
-            boards=None if "board" in allow else frozenset(wanted["boards"]),
+            boards=None if any_board else frozenset(wanted["boards"]),
             functions=frozenset(wanted["functions"]),
         )
         flags = frozenset() if "compiler" in allow else _comparable(wanted["flags"])
         runs = (run for run in self._listed(choice) if _may_have(run, flags))
         best: tuple[tuple[int, bool, bool], Found] | None = None
-        any_board = "board" in allow
         for run, earlier in like_runs_of(report, runs, self._loaded, part, any_board=any_board):
             compared = _compared(earlier, report, parsed, allow)
             if compared is None:
                 continue
-            added = sum(row.verdict == "added" for row in compared.rows)
-            has_more = any(row.verdict == "removed" for row in compared.rows)
-            is_other = has_more and target != "" and target not in _words(run.command)
-            has_other_inputs = any(row.verdict == "other inputs" for row in compared.rows)
-            rank = -added, not is_other, not has_other_inputs
+            verdicts = Counter(row.verdict for row in compared.rows)
+            is_told = target != "" and target not in _words(run.command)
+            is_other = is_told and verdicts["removed"] > 0
+            rank = -verdicts["added"], not is_other, verdicts["other inputs"] == 0
             if best is None or rank > best[0]:
                 best = rank, Found(earlier, run.label, run.time, run)
             if rank == (0, True, True):
                 break
         return None if best is None else best[1]
-
-    def earlier(self, run: Run) -> list[Report]:
-        """Return a run and those before it, see `branch_reports`."""
-        if run.id not in self._earlier:
-            self._earlier[run.id] = branch_reports(run, SPREAD_RUNS, self._folder)
-        return self._earlier[run.id]
-
-    def _listed(self, choice: Choice) -> list[Run]:
-        if choice not in self._runs:
-            self._runs[choice] = user_history(self._folder).own_runs(choice, limit=_LISTED)
-        return self._runs[choice]
-
-    def _loaded(self, run: Run) -> Report:
-        if run.id not in self._reports:
-            self._reports[run.id] = user_history(self._folder).load(run)
-        return self._reports[run.id]
 
 
 def _comparable(flags: Iterable[str]) -> frozenset[str]:
@@ -207,12 +185,8 @@ def _compared(
     except ComparisonError:
         return None
     for rule in rules:
-        rows = [
-            row
-            for row in found.rows
-            if rule.is_about(row.name, row.label)
-            and rule.chosen([row.metric, f"{row.device}.{row.metric}"])
-        ]
+        about = (row for row in found.rows if rule.is_about(row.name, row.label))
+        rows = [row for row in about if rule.chosen([row.metric, f"{row.device}.{row.metric}"])]
         if not rule.is_glob and rows and all(row.before is None for row in rows):
             return None
     return found
@@ -238,12 +212,6 @@ class RunTrend:
     runs: tuple[Run, ...]
     file: str | None = None  # where the function is, as its repository calls it; None if not known
 
-    def named_with_file(self) -> RunTrend:
-        """Return it with the file before the function's name, as ``src/fir.c:fir``."""
-        row = self.trend.row
-        named = replace(row, name=f"{self.file or '(unknown file)'}:{row.name}")
-        return replace(self, trend=replace(self.trend, row=named))
-
 
 @dataclass(frozen=True)
 class FunctionTrends:
@@ -256,9 +224,15 @@ class FunctionTrends:
     left_out: Mapping[str, tuple[Run, ...]]
 
     def for_people(self) -> list[RunTrend]:
-        """Return the trends, named with their files if the function is in several."""
-        several = len({each.file for each in self.trends}) > 1
-        return [each.named_with_file() if several else each for each in self.trends]
+        """Return the trends; if the function is in several files, named as ``src/fir.c:fir``."""
+        if len({each.file for each in self.trends}) < 2:
+            return [*self.trends]
+        found = []
+        for each in self.trends:
+            name = f"{each.file or '(unknown file)'}:{each.trend.row.name}"
+            trend = replace(each.trend, row=replace(each.trend.row, name=name))
+            found.append(replace(each, trend=trend))
+        return found
 
     def json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -294,8 +268,8 @@ def function_trends(
         branch=branch,
         is_clean=None if branch is None else True,
         has_failed=False,
-        boards=None if board is None else frozenset([board]),
-        functions=frozenset([function]),
+        boards=only(board),
+        functions=only(function),
     )
     runs = history.own_runs(choice, limit=limit)[::-1]
     if not runs:
@@ -306,13 +280,9 @@ def function_trends(
                 hint="measure first: `boardprof run` keeps each run",
             )
         names = dict.fromkeys(name for run in known for name in run.functions)
-        where = " ".join(
-            [
-                "in the runs of this project",
-                *([] if branch is None else [f"on the branch {branch} without changes"]),
-                *([] if board is None else [f"measured on {board}"]),
-            ]
-        )
+        where = "in the runs of this project"
+        where += "" if branch is None else f" on the branch {branch} without changes"
+        where += "" if board is None else f" measured on {board}"
         if function in names:
             raise UsageError(
                 f"There is no run of {function} {where}.",
@@ -333,8 +303,7 @@ def usual_branch(function: str, board: str | None = None) -> str | None:
     branch = (git_output(".", "symbolic-ref", "--short", "-q", "HEAD") or "").rstrip("\n")
     if not branch:
         return None
-    boards = None if board is None else frozenset([board])
-    choice = Choice(branch=branch, is_clean=True, boards=boards, functions=frozenset([function]))
+    choice = Choice(branch=branch, is_clean=True, boards=only(board), functions=only(function))
     return branch if user_history().own_runs(choice, limit=1) else None
 
 
@@ -353,22 +322,19 @@ def _trends(
     for newest in range(len(runs) - 1, -1, -1):
         if newest in used:
             continue
-        one = trends_of(
-            reports[: newest + 1],
-            partial(_compared_there, function, reports[newest], tuple(allow)),
+        one, why_not = trends_of(
+            reports[: newest + 1], partial(_compared_there, function, reports[newest], tuple(allow))
         )
-        for place, trend in one.by_place.items():
-            is_other = trend.row.name != function or board not in (None, trend.row.device)
-            if is_other:
+        for place, trend in one.items():
+            if trend.row.name != function or board not in (None, trend.row.device):
                 continue
-            file = next((files[p.run] for p in trend.points[::-1] if files[p.run]), None)
+            file = next(filter(None, (files[number] for number in trend.runs[::-1])), None)
             alike = found.setdefault(place, [])
             if any(file is None or each.file in (None, file) for each in alike):
                 continue
-            used.update(point.run for point in trend.points)
-            own = tuple(runs[point.run] for point in trend.points)
-            alike.append(RunTrend(trend, own, file))
-        refused = {**one.left_out, **refused}
+            used.update(trend.runs)
+            alike.append(RunTrend(trend, tuple(runs[number] for number in trend.runs), file))
+        refused = {**why_not, **refused}
     left_out: dict[str, list[Run]] = {}
     for number in sorted(refused.keys() - used):
         left_out.setdefault(refused[number], []).append(runs[number])
@@ -415,11 +381,7 @@ def _json(found: RunTrend) -> dict[str, Any]:
             {**_facts(run), "median": median}
             for run, median in zip(found.runs, trend.medians, strict=True)
         ],
-        "usual": {
-            "median": usual.middle,
-            "spread": _rounded(usual.spread),
-            "runs": usual.runs,
-        },
+        "usual": {"median": usual.middle, "spread": _rounded(usual.spread), "runs": usual.runs},
         "changes": [
             {
                 **_facts(found.runs[each.at]),
@@ -440,11 +402,5 @@ def _rounded(value: float) -> int | float:
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    git = run.git
-    return {
-        "id": run.id,
-        "time": run.time,
-        "commit": git.commit if git else None,
-        "branch": git.branch if git else None,
-        "dirty": git.is_dirty if git else None,
-    }
+    git = run.git.json() if run.git else dict.fromkeys(("commit", "branch", "dirty"))
+    return {"id": run.id, "time": run.time, **git}

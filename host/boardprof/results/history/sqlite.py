@@ -26,8 +26,7 @@ from boardprof.results.history.run import HistoryError, kept_contents
 _APPLICATION_ID: Final = 0x62706869
 """``bphi``: identifies a SQLite file as a history (SQLite's "PRAGMA application_id")."""
 
-SCHEMA_VERSION: Final = 4
-"""Version of the tables, in the file's user_version; it grows when they change."""
+SCHEMA_VERSION: Final = 4  # version of the tables, in the file's user_version
 
 _SCHEMA: Final = (
     """
@@ -82,11 +81,8 @@ class SqliteDatabase:
         if not self.may_exist():
             yield None
             return
-        path, timeout_s = self.path, self.timeout_s
-        with (
-            _told(path, timeout_s, "read"),
-            contextlib.closing(_open_to_read(path, timeout_s)) as file,
-        ):
+        path, limit = self.path, self.timeout_s
+        with _told(path, limit, "read"), contextlib.closing(_open_to_read(path, limit)) as file:
             file.execute("BEGIN")  # all reads see the same state, even if others write meanwhile
             yield SqliteRuns(file) if _has_tables(file, path) else None
 
@@ -133,10 +129,6 @@ class SqliteRuns(SqlRuns):
         """Execute a statement."""
         return self._file.execute(statement, values)
 
-    def execute_each(self, statement: str, values: Sequence[Sequence[object]]) -> None:
-        """Execute a statement for each of several lists of values."""
-        self._file.executemany(statement, values)
-
     def insert_row(self, statement: str, values: Sequence[object]) -> int:
         """Execute an INSERT; return the number of the new row."""
         number = self._file.execute(statement, values).lastrowid
@@ -171,10 +163,8 @@ def may_exist(path: Path) -> bool:
     """Tell whether there is a file or a folder, or no permission to find out."""
     try:
         path.stat()
-    except FileNotFoundError:
-        return False
-    except OSError:  # no permission, or links in a circle: opening it reports that
-        return True
+    except OSError as error:  # no permission, or links in a circle: opening it reports that
+        return not isinstance(error, FileNotFoundError)
     return True
 
 

@@ -21,10 +21,10 @@ from boardprof.results.history.databases import (
     SqlRuns,
     WordLookup,
     is_url,
+    only,
     own_runs,
     parse_reference,
     require_place,
-    run_by_number,
 )
 from boardprof.results.history.run import (
     FILES,
@@ -77,12 +77,8 @@ class History:
         """
         self._database = _database_of(place, timeout_s)
         self.path: Path | None = getattr(self._database, "path", None)
+        self.name = self._database.name
         self.folder = folder
-
-    @property
-    def name(self) -> str:
-        """See the attributes."""
-        return self._database.name
 
     def may_exist(self) -> bool:
         """Tell whether it exists; a server's is not asked."""
@@ -120,7 +116,9 @@ class History:
         if name is not None:
             check_name(name)
         text = command if isinstance(command, str) else shlex.join(command or ())
-        project = self._project_told()
+        project = None
+        with contextlib.suppress(HistoryError):  # git does not answer, but the run is kept anyway
+            project = self._project()
         record = StoredRun(
             time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             name=name,
@@ -186,7 +184,8 @@ class History:
                     f"There is no run {reference.text!r}: nothing was kept in {self.name} yet.",
                     hint="measure first: `boardprof run` keeps each run",
                 )
-            found = run_by_number(table, reference)
+            number = reference.number
+            found = None if number is None else next(table.runs(Choice(id=number)), None)
             if found is None:
                 words = WordLookup(table, reference, self._project())
                 found = words.run()
@@ -210,7 +209,7 @@ class History:
         """
         if limit is not None and (type(limit) is not int or limit < 0):
             raise UsageError(f"limit={limit!r:.60} is out of range: 0 or more, or None for all.")
-        choice = _choice(board, function)
+        choice = Choice(boards=only(board), functions=only(function))
         with self._database.reading() as table:
             if table is None:
                 return []
@@ -224,7 +223,8 @@ class History:
             HistoryError: the file cannot be read.
         """
         with self._database.reading() as table:
-            return 0 if table is None else table.count(_choice(board, function))
+            choice = Choice(boards=only(board), functions=only(function))
+            return 0 if table is None else table.count(choice)
 
     def remove(self, ref: str | int) -> Run:
         """Remove one run permanently, and return what was known about it.
@@ -338,17 +338,9 @@ class History:
     def _project(self) -> Project | None:
         return None if self.folder is None else project_of(self.folder)
 
-    def _project_told(self) -> Project | None:
-        """Return the same, or None if git does not answer: the run is kept anyway."""
-        try:
-            return self._project()
-        except HistoryError:
-            return None
-
 
 _GROUP: Final = "histories"
-_POSTGRES: Final = ("postgresql", "postgres")
-"""Schemes that libpq knows."""
+_POSTGRES: Final = ("postgresql", "postgres")  # schemes that libpq knows
 
 _EXTRA: Final = "boardprof[postgres]"
 
@@ -392,21 +384,13 @@ def _postgres(url: str, timeout_s: float) -> Database:
     return database
 
 
-_BATCH = 100
-"""Runs that are copied in one transaction."""
+_BATCH = 100  # runs that are copied in one transaction
 
 
 def _batches(runs: Iterable[Run]) -> Iterator[list[Run]]:
     left = iter(runs)
     while batch := [*itertools.islice(left, _BATCH)]:
         yield batch
-
-
-def _choice(board: str | None, function: str | None) -> Choice:
-    return Choice(
-        boards=None if board is None else frozenset([board]),
-        functions=None if function is None else frozenset([function]),
-    )
 
 
 def _insert(
@@ -423,7 +407,6 @@ def _insert(
 
 
 def _is_same(kept: bytes, report: Report) -> bool:
-    try:
+    with contextlib.suppress(ValueError, ReportFileError):
         return Report.from_json(unpacked(kept)) == report
-    except (ValueError, ReportFileError):
-        return False
+    return False

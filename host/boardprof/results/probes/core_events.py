@@ -22,18 +22,14 @@ from boardprof.results.probes.events import (
 )
 from boardprof_protocol.codes import TraceId
 
-Ints = npt.NDArray[np.integer[Any]]
-"""Integers: int64, or narrower ones where there are many."""
-
-WRAP = 1 << 32
-"""The trace clock has 32 bits, unless the agent tells how often these have wrapped."""
+Ints = npt.NDArray[np.integer[Any]]  # integers: int64, or narrower ones where there are many
+WRAP = 1 << 32  # the trace clock has 32 bits, unless the agent tells how often these have wrapped
 
 _AT_ONCE = 50_000
 """Words of blocks that are decoded together: each time takes as long as thousands of words, and a
 piece of `decode_words` has some more."""
 
-_LONGEST = 1 << 61
-"""Ticks; more than any board counts."""
+_LONGEST = 1 << 61  # ticks; more than any board counts
 
 
 @dataclass(frozen=True)
@@ -96,17 +92,12 @@ def events_of_core(
 
 def _without_syncs(events: Events) -> tuple[Events, Syncs]:
     is_sync = events.number == TraceId.SYNC
-    if not is_sync.any():
-        none = np.zeros(0, np.int64)
-        return events, Syncs(none, none, none.astype(np.uint64))
     found = np.flatnonzero(is_sync[:-2] & is_sync[1:-1] & ~is_sync[2:])
     high, low = (events.value[found + i].astype(np.uint64) for i in (0, 1))
     syncs = Syncs(
-        events.time[found + 2],
-        events.took[found + 2].astype(np.int64),
-        high << np.uint64(32) | low,
+        events.time[found + 2], events.took[found + 2].astype(np.int64), high << np.uint64(32) | low
     )
-    return events.where(~is_sync), syncs
+    return events.where(~is_sync) if is_sync.any() else events, syncs
 
 
 _LONG = WRAP // 16
@@ -316,17 +307,15 @@ def _error(line: _Line, span: tuple[float, float]) -> float:
 def _rate_of(cores: Sequence[CoreEvents]) -> _Rate | None:
     """Return the rate in the longest time between two pairs, or two blocks, of a core."""
     told = [each.blocks for each in cores]
-    told += [(_span(each.syncs), _ticks(each.syncs)) for each in cores if len(each.syncs.time)]
+    told += [
+        (_span(each.syncs.time), _span(each.syncs.shared)) for each in cores if len(each.syncs.time)
+    ]
     span, ticks = max(told, key=lambda each: each[1])
     return _Rate(ticks / span, 1 / ticks) if span > 0 and ticks > 0 else None
 
 
-def _span(syncs: Syncs) -> int:
-    return int(syncs.time[-1]) - int(syncs.time[0])
-
-
-def _ticks(syncs: Syncs) -> int:
-    return int(syncs.shared[-1]) - int(syncs.shared[0])
+def _span(times: npt.NDArray[Any]) -> int:
+    return int(times[-1]) - int(times[0])
 
 
 def _line(core: CoreEvents, base: int, common: _Rate) -> _Line | None:
@@ -343,7 +332,7 @@ def _line(core: CoreEvents, base: int, common: _Rate) -> _Line | None:
     time = (syncs.time - middle) + took / 2
     ticks = (syncs.shared - np.uint64(base)).astype(np.float64) + 0.5
     unknown = float((took / 2 + 0.5 / rate).max())
-    span = _span(syncs)
+    span = _span(syncs.time)
     error, centre = _misfit(time, ticks, rate)
     assumed = max(_UNKNOWN_DRIFT, common.unknown)
     drift = min(assumed, 2 * (error + unknown) / span) if span else assumed

@@ -14,22 +14,17 @@ import numpy.typing as npt
 
 from boardprof.base.errors import DecodeError
 from boardprof_protocol.codes import TRACE_FIRST_NAME, ProbeKind, TraceBlockFlag, TraceId
-from boardprof_protocol.trace import TRACE_BLOCK
 
-NAMES_SECTION = "bp_trace_names"
-"""Of the ELF file."""
+NAMES_SECTION = "bp_trace_names"  # of the ELF file
 
-CHECK_SECTION = "bp_trace_check"
-"""Of the ELF file, and of the memory of the board: a hash of each name."""
+CHECK_SECTION = "bp_trace_check"  # of the ELF file, and of the board's memory: a hash of each name
 
 ADDRESSES = (TraceId.TASK, TraceId.ALLOC, TraceId.SIZE, TraceId.CALLER, TraceId.FREE)
 """Records that may follow HIGH, which has bits 32 to 63 of their values."""
 
-_PAIRS = frozenset({ProbeKind.RANGE, ProbeKind.INTERRUPT})
-"""Kinds of names with two numbers: begin and end."""
+_PAIRS = frozenset({ProbeKind.RANGE, ProbeKind.INTERRUPT})  # names with two numbers: begin and end
 
-VALUES = frozenset({ProbeKind.U32, ProbeKind.I32, ProbeKind.F32})
-"""Kinds of names with a value."""
+VALUES = frozenset({ProbeKind.U32, ProbeKind.I32, ProbeKind.F32})  # kinds of names with a value
 
 
 @dataclass(frozen=True)
@@ -41,12 +36,11 @@ class ProbeName:
     text: str
 
 
+@dataclass(frozen=True)
 class ProbeNames:
     """The names in an image, in the order of their numbers."""
 
-    def __init__(self, names: Sequence[ProbeName]) -> None:
-        """Keep the names."""
-        self.names = tuple(names)
+    names: Sequence[ProbeName]
 
     @cached_property
     def end(self) -> int:
@@ -59,21 +53,15 @@ class ProbeNames:
     @cached_property
     def by_number(self) -> dict[int, ProbeName]:
         """The names by each of their numbers."""
-        found = {}
-        for name in self.names:
-            found[name.number] = name
-            if name.kind in _PAIRS:
-                found[name.number + 1] = name
-        return found
+        ends = {name.number + 1: name for name in self.of_kind(*_PAIRS)}
+        return {name.number: name for name in self.names} | ends
 
     @cached_property
     def has_value(self) -> npt.NDArray[np.bool_]:
         """Whether the record of an id, 0 to 255, has a value."""
         found = np.zeros(256, np.bool_)
         found[[each for each in TraceId if each != TraceId.INTERRUPT_EXIT]] = True
-        for name in self.names:
-            if name.kind in VALUES and name.number < 256:
-                found[name.number] = True
+        found[[name.number for name in self.of_kind(*VALUES) if name.number < 256]] = True
         return found
 
     @cached_property
@@ -119,11 +107,10 @@ def read_names(content: bytes) -> ProbeNames:
         names.append(ProbeName(number, kind, text))
         number += 2 if kind in _PAIRS else 1
         at = stop + 1
-    return ProbeNames(names)
+    return ProbeNames(tuple(names))
 
 
-_HEADER = struct.Struct("<BBHIIIIQ")
-"""`TRACE_BLOCK`; struct is twenty times as fast as construct."""
+_HEADER = struct.Struct("<BBHIIIIQ")  # `TRACE_BLOCK`; struct is twenty times as fast as construct
 
 _WHOLE, _LAST = int(TraceBlockFlag.WHOLE), int(TraceBlockFlag.LAST)
 _OTHER_CLOCK = int(TraceBlockFlag.OTHER_CLOCK)
@@ -159,8 +146,7 @@ def blocks(content: bytes, order: str = "<") -> Iterator[TraceBlock]:
             return
         words = all_words[at // 4 : at // 4 + count]
         at += 4 * count
-        is_last, whole = bool(flags & _LAST), bool(flags & _WHOLE)
-        other = bool(flags & _OTHER_CLOCK)
+        is_last, whole, other = (bool(flags & each) for each in (_LAST, _WHOLE, _OTHER_CLOCK))
         yield TraceBlock(core, sequence, dropped, is_last, whole, other, last, now, ticks, words)
 
 
@@ -207,7 +193,7 @@ def decode_words(words: npt.NDArray[np.uint32], names: ProbeNames) -> Events:
     while at < len(words):
         piece = words[at : at + _PIECE]
         records = _records(piece, names.has_value, is_last=at + _PIECE >= len(words))
-        if not records.count:
+        if not len(records.id):
             break
         pieces.append(_events(records, now, names))
         now += int(records.delta.sum(dtype=np.int64))
@@ -231,8 +217,7 @@ def gap(time: int, dropped: int = 0) -> Events:
     )
 
 
-_PIECE = 1 << 16
-"""Words that are decoded at once, at most: as many as the processor's cache holds."""
+_PIECE = 1 << 16  # words that are decoded at once, at most: as many as the processor's cache holds
 
 
 def join(pieces: Sequence[Events]) -> Events:
@@ -268,8 +253,7 @@ def _nothing_late(count: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uin
     return np.zeros(count, np.bool_), np.zeros(count, np.uint32)
 
 
-@dataclass(frozen=True)
-class _Records:
+class _Records(NamedTuple):
     """Records as they stand in words: id, delta and value of each one."""
 
     id: npt.NDArray[np.uint8]
@@ -277,13 +261,8 @@ class _Records:
     value: npt.NDArray[np.uint32]
     words: int
 
-    @property
-    def count(self) -> int:
-        return len(self.id)
 
-
-_MOST_WRAPS = 1 << 24
-"""In words that are decoded at once; of a clock of ns that is two years."""
+_MOST_WRAPS = 1 << 24  # in words that are decoded at once; of a clock of ns that is two years
 
 _ODD = (np.arange(_PIECE) & 1).astype(np.uint8)
 
@@ -370,12 +349,7 @@ def _no_such_number(number: int, names: ProbeNames) -> DecodeError:
 
 
 def kept_blocks(
-    core: int,
-    words: npt.NDArray[np.uint32],
-    at: int,
-    written: int,
-    last: int,
-    names: ProbeNames,
+    core: int, words: npt.NDArray[np.uint32], at: int, written: int, last: int, names: ProbeNames
 ) -> bytes:
     """Return blocks with the records of a ring that was overwritten, the oldest one first.
 
@@ -396,25 +370,19 @@ def kept_blocks(
         if ids[0] in (TraceId.LONG, TraceId.WRAPPED):
             records[0, 1] = 0
     found = records[kept]
+    parts = {at: found[at : at + _BLOCK].tobytes() for at in range(0, max(len(found), 1), _BLOCK)}
     return b"".join(
-        _block(core, at, found[at : at + _BLOCK], last, whole=at + _BLOCK >= len(found))
-        for at in range(0, max(len(found), 1), _BLOCK)
+        block_of(core, last, words, at, whole=at + _BLOCK >= len(found))
+        for at, words in parts.items()
     )
 
 
-_BLOCK = 1 << 15
-"""Words of a block that the host makes."""
+_BLOCK = 1 << 15  # words of a block that the host makes
 
 
-def _block(
-    core: int, sequence: int, words: npt.NDArray[np.uint32], last: int, *, whole: bool
+def block_of(
+    core: int, now: int, words: bytes = b"", at: int = 0, ticks: int = 0, *, whole: bool = True
 ) -> bytes:
-    head = empty_block(core, last, whole=whole)
-    header = {**TRACE_BLOCK.struct.parse(head), "words": len(words), "sequence": sequence}
-    return bytes(TRACE_BLOCK.struct.build(header)) + words.tobytes()
-
-
-def empty_block(core: int, now: int, ticks: int = 0, *, whole: bool = True) -> bytes:
-    """Return a block without records, made at the time of the last record."""
+    """Return a block that the host makes, at the time of the last record; it may have none."""
     flags = TraceBlockFlag.WHOLE if whole else 0
-    return _HEADER.pack(core, flags, 0, 0, 0, now, now, ticks)
+    return _HEADER.pack(core, flags, len(words) // 4, at, 0, now, now, ticks) + words

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -66,23 +66,17 @@ def range_figures(run: ProbeRun, timelines: Sequence[Timeline]) -> list[RangeFig
     for name in run.names.of_kind(ProbeKind.RANGE):
         passes = [line.ranges for line in timelines]
         mine = [each.of(name.number) for each in passes]
-        nets = np.concatenate(
-            [each.net[which] for each, which in zip(passes, mine, strict=True)]
-            or [np.zeros(0, np.int64)]
-        )
+        pairs = [*zip(passes, mine, strict=True)]
+        nets = np.concatenate([np.zeros(0, np.int64), *(each.net[which] for each, which in pairs)])
         slot = slots.get(name.number)
         if len(nets):
-            total = sum(
-                int(each.net[each.outermost(which)].sum())
-                for each, which in zip(passes, mine, strict=True)
-            )
+            total = sum(int(each.net[each.outermost(which)].sum()) for each, which in pairs)
             found.append(replace(_figures(name.text, nets), total=total))
         elif slot is not None and (slot.count or slot.lost):
             cost = run.costs.slot
-            total = slot.sum - cost * slot.count
-            mean = slot.mean - cost
-            least, most = slot.least - cost, slot.most - cost
-            found.append(RangeFigures(name.text, slot.count, mean, least, most, total, slot.lost))
+            mean, total = slot.mean - cost, slot.sum - cost * slot.count
+            ends = slot.least - cost, slot.most - cost
+            found.append(RangeFigures(name.text, slot.count, mean, *ends, total, slot.lost))
     return sorted(found, key=lambda each: -each.total)
 
 
@@ -171,9 +165,8 @@ class Intervals:
     def _ranges(self, run: ProbeRun) -> list[RangeShare]:
         found = []
         for slot in run.slots:
-            before = self._slots.get(slot.number)
-            passes = slot.count - (before.count if before else 0)
-            total = slot.sum - (before.sum if before else 0)
+            before = self._slots.get(slot.number, replace(slot, count=0, sum=0))
+            passes, total = slot.count - before.count, slot.sum - before.sum
             self._slots[slot.number] = slot
             if passes > 0:
                 name = run.names.by_number[slot.number].text
@@ -188,8 +181,7 @@ def is_known(tasks: Mapping[int, int]) -> bool:
 
 _BITS = 64
 
-_PASS = struct.Struct("<QQQB")
-"""A layout of `PASSES`; struct is twenty times as fast as construct."""
+_PASS = struct.Struct("<QQQB")  # a layout of `PASSES`; struct is twenty times as fast as construct
 
 
 # -- rows of a Report --------------------------------------------------------------------------
@@ -216,7 +208,7 @@ def _report(run: ProbeRun, timelines: list[Timeline], what: str) -> Report:
     """Return the Report of a run's timelines, which are used up; ``what`` it is, for errors."""
     doubts = " ".join(doubts_of(run, timelines))
     ranges = (line.ranges for line in timelines)
-    passes = [_Columns(each.number, each.begin, each.end, each.net) for each in ranges]
+    passes = [(each.number, each.begin, each.end, each.net) for each in ranges]
     timelines.clear()  # they take more memory than the passes
     found = list(_measurements(run, passes))
     if not found:
@@ -242,20 +234,14 @@ class _Range:
     passes: _PassSamples | None = None  # None if the measurement has all
 
 
-class _Columns(NamedTuple):
-    """What a row needs of passes."""
-
-    number: Ints  # of the range
-    begin: Ints
-    end: Ints
-    net: Ints
+_Columns: TypeAlias = tuple[Ints, Ints, Ints, Ints]  # numbers of ranges, begins, ends, net ticks
 
 
 def _measurements(run: ProbeRun, passes: Sequence[_Columns]) -> Iterator[_Range]:
     """Yield the ranges with a complete pass; those of several cores are put together."""
     slots = {slot.number: slot for slot in run.slots if slot.count}
     for name in run.names.of_kind(ProbeKind.RANGE):
-        mine = [each.number == name.number for each in passes]
+        mine = [number == name.number for number, *_ in passes]
         if any(each.any() for each in mine):
             columns = [_taken([p[i] for p in passes], mine) for i in (1, 2, 3)]
             yield _of_passes(run, name.text, _PassSamples(run, *columns))
@@ -273,13 +259,7 @@ def _taken(columns: Sequence[Ints], mine: Sequence[npt.NDArray[np.bool_]]) -> In
 class _PassSamples(Sequence[SampleRecord]):
     """The passes of a range as samples of a record, each made when it is looked at."""
 
-    def __init__(
-        self,
-        run: ProbeRun,
-        begin: Ints,
-        end: Ints,
-        net: Ints,
-    ) -> None:
+    def __init__(self, run: ProbeRun, begin: Ints, end: Ints, net: Ints) -> None:
         self._run = run
         self._begin, self._end, self.net = begin, end, net
         self.empty = round(run.costs.empty)
@@ -298,11 +278,7 @@ class _PassSamples(Sequence[SampleRecord]):
     def __len__(self) -> int:
         return len(self.net)
 
-    @overload
-    def __getitem__(self, index: int) -> SampleRecord: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[SampleRecord]: ...
-    def __getitem__(self, index: int | slice) -> SampleRecord | list[SampleRecord]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         found = self.sample(index)
@@ -394,12 +370,12 @@ class _Rows:
             if name == counter:
                 return net
             if name == DURATION:
-                return _floats(net * 1e6 / measurement.samples[0].readings[counter].hz)
+                return net * 1e6 / measurement.samples[0].readings[counter].hz
             if name == SHARE:
-                return _floats(100.0 * net / self.whole)
+                return 100.0 * net / self.whole
             if name == PERTURBATION:
                 raw = net + passes.empty
-                return _floats(100.0 * (raw - net) / np.where(raw == 0, 1, raw))
+                return 100.0 * (raw - net) / np.where(raw == 0, 1, raw)
         return np.full(len(range(self.count)[some]), raw_of(first))
 
     def numbers_of_layouts(self, known: Mapping[tuple[str, ...], int]) -> npt.NDArray[np.uint8]:
@@ -408,11 +384,6 @@ class _Rows:
             return np.full(self.count, known[next(iter(self.layouts.values()))], np.uint8)
         usual, other = (np.uint8(known[self.layouts[took]]) for took in (True, False))
         return np.where(self.range.passes.took, usual, other)
-
-
-def _floats(values: Any) -> npt.NDArray[np.float64]:
-    found: npt.NDArray[np.float64] = values
-    return found
 
 
 def _calls(parts: Sequence[_Rows]) -> Calls:
@@ -435,7 +406,7 @@ def _calls(parts: Sequence[_Rows]) -> Calls:
                 given = array("q" if kinds[name] is Count else "d", given.array()[rows].tobytes())
         index = None if rows is None else array("q", rows.tobytes())
         columns[name] = Column(kinds[name], given, index, len(layout_of))
-    return Calls.of_columns(columns, [*layouts], array("B", layout_of.tobytes()))
+    return Calls.of_columns(columns, (*layouts,), array("B", layout_of.tobytes()))
 
 
 def _numbers(parts: Sequence[_Rows], name: str) -> Numbers:
@@ -483,16 +454,8 @@ def _measurement(
 ) -> Measurement:
     facts, layout = run.facts, PASSES[run.clock.unit]
     counter = layout.counters[0]
-    info = CounterInfo(
-        counter.name,
-        run.clock.source,
-        _BITS,
-        run.clock.hz,
-        0,
-        False,
-        CounterStatus.OK,
-        0,
-    )
+    what, hz = run.clock.source, run.clock.hz
+    info = CounterInfo(counter.name, what, _BITS, hz, 0, False, CounterStatus.OK, 0)
     collector = CollectorInfo(0, layout.name, layout.schema_id, layout.version, layout.crc, (info,))
     device = Device(
         name=facts.board,
@@ -502,7 +465,6 @@ def _measurement(
         agent_version=facts.agent_version,
         build_id=facts.build_id,
         boot_id=facts.boot_id,
-        unsupported={},
         collectors=(collector,),
         clock_given=True,
     )

@@ -14,14 +14,9 @@ from boardprof.results.probes.events import Events
 from boardprof.results.probes.timeline import Timeline
 from boardprof_protocol.codes import TraceId
 
-UNKNOWN_CALLER = 0
-"""Of blocks whose caller the board has dropped, or does not know."""
-
-BEFORE = -1
-"""Stands for the caller of blocks that existed before recording."""
-
-_MOST_LIVE = 1 << 31
-"""An agent that has seen more blocks given back than taken counts below zero."""
+UNKNOWN_CALLER = 0  # of blocks whose caller the board has dropped, or does not know
+BEFORE = -1  # stands for the caller of blocks that existed before recording
+_MOST_LIVE = 1 << 31  # an agent that has seen more blocks given back than taken counts below zero
 
 
 @dataclass(frozen=True)
@@ -112,11 +107,10 @@ class Heap:
 def heap_of(cores: Iterable[Timeline]) -> Heap | None:
     """Return what happened to the memory that cores share; None if no event is of memory."""
     lines = list(cores)
-    each = [memory_events(line.events) for line in lines]
-    found = [
-        replace(events, time=line.common(events.time))
-        for line, events in zip(lines, each, strict=True)
-    ]
+    found = []
+    for line in lines:
+        own = memory_events(line.events)
+        found.append(replace(own, time=line.common(own.time)))
     if not any(map(len, found)):
         return None
     names = [field.name for field in fields(MemoryEvents)]
@@ -153,7 +147,7 @@ def _heap(events: MemoryEvents, failed: int, dropped: int) -> Heap:
     unknown = np.flatnonzero(~is_known & ~is_alloc & ~is_live)
     before = _blocks_before(events, is_live)
     left = np.zeros(count, np.int64)  # bytes of `before` that are live after each event
-    freed_before = 0
+    freed_before = blocks = place = 0
     if before is not None:
         place, blocks = before
         unknown_after = unknown[unknown > place]
@@ -168,7 +162,6 @@ def _heap(events: MemoryEvents, failed: int, dropped: int) -> Heap:
     sites = _sites(events.caller[begins], size[begins], at_peak, ~ended)
     existed = None
     if before is not None:
-        place, blocks = before
         sizes = int(size[place]), int(left[peak]), int(left[-1])
         existed = CallSite(BEFORE, blocks, *sizes, blocks - freed_before)
         sites += [existed] if blocks else []

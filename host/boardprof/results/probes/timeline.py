@@ -8,6 +8,7 @@ dropped events, what began before and ended after is left out and counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,8 +24,7 @@ from boardprof_protocol.codes import ProbeKind, TraceId
 _AT_ONCE = 1 << 20
 """Events that are put together at once: what lies between takes no memory for all of them."""
 
-UNKNOWN_TASK = -1
-"""Before the first switch, and after dropped events until the next one."""
+UNKNOWN_TASK = -1  # before the first switch, and after dropped events until the next one
 
 
 @dataclass(frozen=True)
@@ -110,20 +110,17 @@ class Timeline:
         event.
         """
         self.untold = max(0, dropped - told - events.dropped)  # events that no event tells of
-        if self.untold:
-            last = int(events.time[-1]) if len(events) else 0
-            events = join([events, gap(last, self.untold)])
-        self.events = events
+        last = int(events.time[-1]) if len(events) else 0
+        self.events = join([events, gap(last, self.untold)]) if self.untold else events
         self.names = names
         self.costs = costs
-        last = int(events.time[-1]) if len(events) else 0
-        self.end = max(last, end if end is not None else last)  # not before the last event
+        self.end = max(last, end or 0)  # not before the last event
         self.task_before = task_before
         self.unsure = unsure
         self.clock = clock  # relates times to those of other cores
-        self.dropped = max(dropped, told + events.dropped)
-        self._without_begin: dict[str, int] = {}
-        self._without_end: dict[str, int] = {}
+        self.dropped = max(dropped, told + self.events.dropped)
+        self._without_begin: Counter[str] = Counter()
+        self._without_end: Counter[str] = Counter()
 
     def common(self, times: Ints) -> Ints:
         """Return times of this core on the clock that all cores have in common."""
@@ -148,18 +145,13 @@ class Timeline:
         return np.cumsum(dropped, dtype=np.int32) if dropped.any() else _same(0, len(dropped))
 
     @cached_property
-    def _interrupt_steps(self) -> npt.NDArray[np.int8]:
-        """1 for each number with which an interrupt begins, -1 where one ends."""
+    def _interrupt_step(self) -> npt.NDArray[np.int8]:
+        """1 where an interrupt begins, -1 where one ends."""
         step = np.zeros(max(self.names.end, 16), np.int8)
         step[TraceId.INTERRUPT_ENTER], step[TraceId.INTERRUPT_EXIT] = 1, -1
         for name in self.names.of_kind(ProbeKind.INTERRUPT):
             step[name.number], step[name.number + 1] = 1, -1
-        return step
-
-    @cached_property
-    def _interrupt_step(self) -> npt.NDArray[np.int8]:
-        """1 where an interrupt begins, -1 where one ends."""
-        found: npt.NDArray[np.int8] = self._interrupt_steps[self.events.number]
+        found: npt.NDArray[np.int8] = step[self.events.number]
         return found
 
     @cached_property
@@ -218,8 +210,8 @@ class Timeline:
         for key in sorted(streams):
             (number, *context), stream = key, streams.pop(key)
             text = self.names.by_number[number].text
-            _count(self._without_begin, text, stream.without_begin)
-            _count(self._without_end, text, stream.without_end)
+            self._without_begin[text] += stream.without_begin
+            self._without_end[text] += stream.without_end
             pairs.setdefault((context[0], context[1]), []).append(stream.pairs())
         joined = (
             (_joined([begin for begin, _ in each]), _joined([end for _, end in each]))
@@ -249,8 +241,8 @@ class Timeline:
             if len(where):
                 stream.add(where, self._interrupt_step[where], self._segment[where])
         begin, end = stream.pairs()
-        _count(self._without_begin, "interrupts", stream.without_begin)
-        _count(self._without_end, "interrupts", stream.without_end)
+        self._without_begin["interrupts"] += stream.without_begin
+        self._without_end["interrupts"] += stream.without_end
         groups = _groups(np.arange(len(begin)), self.level[begin], self.task[begin])
         # Between its two marks there is what one of them takes.
         return self._passes([(begin[at], end[at]) for at in groups], self.costs.mark)
@@ -260,20 +252,16 @@ class Timeline:
 
         The list is used up, since there may be many.
         """
-        columns: list[list[Any]] = [[], [], [], [], [], [], []]
-        count = len(pairs)
+        found: list[tuple[Ints, ...]] = []
         while pairs:
             begin, end = _sorted(*pairs.pop())
-            level, task = self.level[begin[0]], self.task[begin[0]]
-            if level > 0:  # an interrupt may come in any task
-                task, level = self.task[begin], _same(int(level), len(begin))
-            else:
-                level, task = _same(0, len(begin)), _same(int(task), len(begin))
-            found = (begin, end, level, task, *self._costs_of(begin, end, empty))
-            for column, values in zip(columns, found, strict=True):
-                column.append(values)
-        joined = [_joined(column) for column in columns]
-        if count > 1:
+            level = _same(int(self.level[begin[0]]), len(begin))
+            task = _same(int(self.task[begin[0]]), len(begin))
+            if level[0] > 0:  # an interrupt may come in any task
+                task = self.task[begin]
+            found.append((begin, end, level, task, *self._costs_of(begin, end, empty)))
+        joined = [_joined([columns[i] for columns in found]) for i in range(7)]
+        if len(found) > 1:
             order = np.argsort(joined[0], kind="stable")
             joined = [column[order] for column in joined]
         begin, end, level, task, own, net, came = joined
@@ -409,22 +397,12 @@ class Timeline:
             int((self._dropped_events > 0).sum()),
             self.unsure,
             self.unsure_gaps,
-            dict(self._without_begin),
-            dict(self._without_end),
+            dict(+self._without_begin),
+            dict(+self._without_end),
         )
 
 
 # -- pairs --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Indices of begins and their ends, of begins without an end, and how many ends have none."""
-
-    begin: Ints
-    end: Ints
-    open: Ints
-    without_begin: int
 
 
 class _Stream:
@@ -450,14 +428,14 @@ class _Stream:
         at = np.concatenate([self._open[kept:], at])
         step = np.concatenate([np.ones(before, np.int8), step])
         segment = np.concatenate([np.full(before, self._of, segment.dtype), segment])
-        found = _match(step, segment)
-        for pieces, where in ((self._begins, found.begin), (self._ends, found.end)):
-            pieces.append(_narrow(at[where]))
-        self.without_begin += found.without_begin
+        begin, end, opened, without_begin = _match(step, segment)
+        self._begins.append(_narrow(at[begin]))
+        self._ends.append(_narrow(at[end]))
+        self.without_begin += without_begin
         last = int(segment[-1])
-        still = found.open[segment[found.open] == last]
+        still = opened[segment[opened] == last]
         kept_open = self._open[:kept] if self._of == last else self._open[:0]
-        self._lost += len(found.open) - len(still) + kept - len(kept_open)
+        self._lost += len(opened) - len(still) + kept - len(kept_open)
         self._open, self._of = np.concatenate([kept_open, at[still]]), last
 
     def pairs(self) -> tuple[Ints, Ints]:
@@ -490,7 +468,6 @@ def _taken(values: Ints, at: Ints) -> Ints:
 
 
 def _sorted(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return pairs in the order of their begins."""
     if (begin[1:] >= begin[:-1]).all():
         return begin, end
     order = np.argsort(begin, kind="stable")
@@ -515,12 +492,12 @@ def _depth(step: npt.NDArray[np.int8], segment: Ints, before: int = 0, since: in
     return total - lowest
 
 
-def _match(step: npt.NDArray[np.int8], segment: Ints) -> _Pairs:
-    """Find the end of each begin."""
+def _match(step: npt.NDArray[np.int8], segment: Ints) -> tuple[Ints, Ints, Ints, int]:
+    """Return begins and their ends, begins without an end, and how many ends have no begin."""
     is_begin = step > 0
     if not (is_begin[1::2].any() or segment[0] != segment[-1]) and is_begin[::2].all():
         begin, end = np.arange(0, len(step) - 1, 2), np.arange(1, len(step), 2)
-        return _Pairs(begin, end, np.arange(2 * len(begin), len(step)), 0)
+        return begin, end, np.arange(2 * len(begin), len(step)), 0
     depth = _depth(step, segment)
     before = np.concatenate([[0], depth[:-1]])
     before[1:][np.diff(segment) != 0] = 0
@@ -533,7 +510,7 @@ def _match(step: npt.NDArray[np.int8], segment: Ints) -> _Pairs:
     paired = np.flatnonzero(is_begin[order][:-1] & ~is_begin[order][1:] & same)
     begin, end = order[paired], order[paired + 1]
     is_begin[begin] = False
-    return _Pairs(begin, end, np.flatnonzero(is_begin), int(orphan.sum()))
+    return begin, end, np.flatnonzero(is_begin), int(orphan.sum())
 
 
 def _order_of(values: Ints) -> npt.NDArray[np.intp]:
@@ -568,8 +545,3 @@ def _joined(pieces: Sequence[Ints]) -> Ints:
     if len(pieces) == 1:
         return pieces[0]
     return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
-
-
-def _count(counts: dict[str, int], name: str, more: int) -> None:
-    if more:
-        counts[name] = counts.get(name, 0) + more

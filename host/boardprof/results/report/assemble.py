@@ -7,14 +7,13 @@ import base64
 import math
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, raw_of
 from boardprof.results.record import (
     ColdRecord,
-    Device,
     MeasurementRecord,
     Output,
     PassRecord,
@@ -289,8 +288,7 @@ def content_of(array: npt.NDArray[Any]) -> bytes:
     return array.tobytes()
 
 
-_MOST_BYTES = 4096
-"""Largest array whose values a Report keeps."""
+_MOST_BYTES = 4096  # largest array whose values a Report keeps
 
 
 def _output(array: npt.NDArray[Any]) -> Output:
@@ -305,16 +303,13 @@ def _output(array: npt.NDArray[Any]) -> Output:
 # -- emulators that nobody declared ---------------------------------------------------------------
 
 
-_CYCLES, _INSTRUCTIONS = "cycles", "instructions"
 _FEWEST = 1000
 """Least number of instructions in a useful sample: this many include branches, loads and calls."""
 
 
-_CHANCE = 1000
-"""Counts that are all multiples by chance once in more than this are multiples by design."""
+_CHANCE = 1000  # counts that are multiples by chance once in more than this are so by design
 
-_SAME = 0.01
-"""Relative difference of cycles and instructions in a whole reply, if both are the host's time."""
+_SAME = 0.01  # relative difference of cycles and instructions in a reply by the host's time
 
 
 @dataclass(frozen=True)
@@ -351,97 +346,80 @@ def mark_emulators(measurements: Sequence[Measurement]) -> list[Measurement]:
 
 
 def _finding(measurements: Iterable[Measurement]) -> _Finding | None:
-    both = {_CYCLES, _INSTRUCTIONS}
+    both = {"cycles", "instructions"}
     passes = [each for m in measurements for each in m.passes if both <= {*each.counters}]
     if passes and all(map(_is_host_time, passes)):
         why = "cycles and instructions follow the host's time, as with QEMU without -icount"
-        return _Finding(why, dict.fromkeys((_CYCLES, _INSTRUCTIONS), why))
+        return _Finding(why, dict.fromkeys(("cycles", "instructions"), why))
     rates = {_rate(each) for each in passes if _own_instructions(each) >= _FEWEST}
     rate = rates.pop() if len(rates) == 1 else None
     if not rate or not all(_is_constant(each, rate) for each in passes):
         return None
-    counts = {_value(s, _INSTRUCTIONS) for each in passes for s in _every(each)}
+    every = (_counts(s) for p in passes for s in (p.samples, p.calibration_samples, p.totals))
+    counts = {instructions for windows in every for _, instructions in windows}
     step = math.gcd(*counts)
     each = "one cycle" if rate == 1 else f"{rate} cycles"
     why = f"each instruction takes {each}, as on an emulator"
     if step ** len(counts) < _CHANCE:
-        return _Finding(why, {_CYCLES: why})
+        return _Finding(why, {"cycles": why})
     multiples = f"all counts are multiples of {step}, as with QEMU's -icount shift=N"
-    return _Finding(why, {_CYCLES: why, _INSTRUCTIONS: multiples})
+    return _Finding(why, {"cycles": why, "instructions": multiples})
 
 
-def _every(windows: PassResult) -> tuple[Sample, ...]:
-    return (*windows.samples, *windows.calibration_samples, *windows.totals)
+def _counts(samples: Iterable[Sample]) -> list[tuple[int, int]]:
+    """Return the cycles and the instructions of windows."""
+    readings = (each.readings for each in samples)
+    return [(each["cycles"].value, each["instructions"].value) for each in readings]
 
 
 def _is_host_time(windows: PassResult) -> bool:
     """Return whether instructions do not count code: a core counts equal code equally."""
-    counts = Counter(_value(s, _INSTRUCTIONS) for s in windows.calibration_samples)
+    counts = Counter(instructions for _, instructions in _counts(windows.calibration_samples))
     [(_, alike)] = counts.most_common(1)
+    totals = _counts(windows.totals)
     return 3 * alike <= 2 * counts.total() and all(
-        math.isclose(_value(s, _CYCLES), _value(s, _INSTRUCTIONS), rel_tol=_SAME)
-        for s in windows.totals
+        math.isclose(cycles, instructions, rel_tol=_SAME) for cycles, instructions in totals
     )
 
 
 def _own_instructions(windows: PassResult) -> int:
     """Return the instructions of the shortest sample, minus those of the empty function."""
-    shortest = min(_value(each, _INSTRUCTIONS) for each in windows.samples)
-    return shortest - max(_value(each, _INSTRUCTIONS) for each in windows.calibration_samples)
+    shortest = min(instructions for _, instructions in _counts(windows.samples))
+    return shortest - max(instructions for _, instructions in _counts(windows.calibration_samples))
 
 
 def _rate(windows: PassResult) -> int:
     """Return the cycles per instruction of a sample; 0 if that is not a power of two."""
-    sample, empty = windows.samples[0], windows.calibration_samples[0]
-    cycles, instructions = (
-        _value(sample, name) - _value(empty, name) for name in (_CYCLES, _INSTRUCTIONS)
-    )
-    rate, rest = divmod(cycles, instructions)
+    first = windows.samples[0], windows.calibration_samples[0]
+    (cycles, instructions), (of_empty, in_empty) = _counts(first)
+    rate, rest = divmod(cycles - of_empty, instructions - in_empty)
     return rate if rate > 0 and rest == 0 and rate & (rate - 1) == 0 else 0
 
 
 def _is_constant(windows: PassResult, rate: int) -> bool:
-    every = (*windows.samples, *windows.calibration_samples)
-    return len({_value(s, _CYCLES) - rate * _value(s, _INSTRUCTIONS) for s in every}) == 1
-
-
-def _value(sample: Sample, counter: str) -> int:
-    return sample.readings[counter].value
+    counts = _counts((*windows.samples, *windows.calibration_samples))
+    return len({cycles - rate * instructions for cycles, instructions in counts}) == 1
 
 
 def _simulated(measurement: Measurement, finding: _Finding) -> Measurement:
     """Return a measurement with a simulated clock, without the counters that have no meaning."""
-    lost = finding.unsupported
-    cold = measurement.cold
-    return replace(
-        measurement,
-        device=_device(measurement.device, finding),
-        passes=tuple(
-            replace(
-                each,
-                samples=_without(lost, each.samples),
-                calibration_samples=_without(lost, each.calibration_samples),
-                totals=_without(lost, each.totals),
-            )
-            for each in measurement.passes
-        ),
-        clock_fit=None,
-        cold=None if cold is None else replace(cold, sample=_without(lost, [cold.sample])[0]),
-    )
 
+    def without_lost(sample: Sample) -> Sample:
+        readings = sample.readings.items()
+        return replace(sample, readings={n: r for n, r in readings if n not in finding.unsupported})
 
-def _device(device: Device, finding: _Finding) -> Device:
-    return replace(
+    device, cold = measurement.device, measurement.cold
+    device = replace(
         device,
         clock_kind="simulated",
         emulated=True,
         clock_reason=f"{finding.why}; if the core is real, use --clock measured",
         unsupported={**device.unsupported, **finding.unsupported},
     )
-
-
-def _without(lost: Collection[str], samples: Iterable[Sample]) -> tuple[Sample, ...]:
-    return tuple(
-        replace(each, readings={n: r for n, r in each.readings.items() if n not in lost})
-        for each in samples
+    return replace(
+        measurement,
+        device=device,
+        passes=tuple(each.changed(without_lost) for each in measurement.passes),
+        clock_fit=None,
+        cold=cold and replace(cold, sample=without_lost(cold.sample)),
     )

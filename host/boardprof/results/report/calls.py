@@ -56,15 +56,11 @@ class Numbers(Sequence[Any]):
         """Return how many there are."""
         return self._count
 
-    @overload
-    def __getitem__(self, index: int) -> int | float: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         """Return one of them, or some."""
         if not isinstance(index, slice):
             at = range(self._count)[index]
-            return cast("int | float", self._compute(at, at + 1)[0].item())
+            return self._compute(at, at + 1)[0].item()
         first, end, step = index.indices(self._count)
         if step != 1:
             return list(self.array()[index].tolist())
@@ -88,11 +84,7 @@ class Repeated(Sequence[Any]):
         """Return how many there are, with all repetitions."""
         return self.bounds[-1]
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         """Return one of them, or some."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
@@ -219,31 +211,24 @@ class ColumnBuilder:
                 self.extend(type(metric), [raw_of(metric)])
         self.pending.clear()
 
-    def extend(self, kind: Kind, raws: Sequence[Raw]) -> None:
+    def extend(self, kind: Kind, raws: Sequence[Any]) -> None:
         """Store values of one kind; none may be pending."""
-        if kind is not self.kind:
-            self._make_room_for(kind)
+        if self.kind is None and not len(self.values):
+            self.kind = kind
+            self.values = [] if kind is str else array("q" if kind is Count else "d")
+        elif self.kind is not None and kind is not self.kind:
+            self.values = list(Column(self.kind, self.values, None, 0).metrics())
+            self.kind = None
         if self.kind is None:
             self.values += [metric_of_kind(kind, raw) for raw in raws]
         elif kind is str:
             share = self._texts.setdefault
-            self.values += map(share, cast(Sequence[str], raws), cast(Sequence[str], raws))
+            self.values += map(share, raws, raws)
         else:
-            self._extend_numbers(raws)
-
-    def _extend_numbers(self, raws: Sequence[Any]) -> None:
-        try:
-            self.values.extend(array(self.values.typecode, raws))
-        except (OverflowError, AttributeError):  # beyond 64 bits, or an earlier one was
-            self.values = [*self.values, *raws]
-
-    def _make_room_for(self, kind: Kind) -> None:
-        if self.kind is not None:
-            self.values = list(Column(self.kind, self.values, None, 0).metrics())
-            self.kind = None
-        elif not self.values:
-            self.kind = kind
-            self.values = [] if kind is str else array("q" if kind is Count else "d")
+            try:
+                self.values.extend(array(self.values.typecode, raws))
+            except (OverflowError, AttributeError):  # beyond 64 bits, or an earlier one was
+                self.values = [*self.values, *raws]
 
 
 def _alike(mine: Values, theirs: Values) -> bool:
@@ -253,8 +238,7 @@ def _alike(mine: Values, theirs: Values) -> bool:
     )
 
 
-LARGE: Final = 50_000
-"""From this number of rows on, importing numpy pays off."""
+LARGE: Final = 50_000  # from this number of rows on, importing numpy pays off
 
 K = TypeVar("K", bound=Hashable)
 
@@ -266,8 +250,6 @@ class Groups(Generic[K]):
     keys: tuple[K, ...]
     order: Sequence[int]  # indices of all rows, group after group, ascending in each
     bounds: tuple[int, ...]  # ``order[bounds[i]:bounds[i + 1]]`` are the rows of group i
-    # names of the columns in which the rows of a group are equal; "" for none
-    same: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Return how many groups there are."""
@@ -299,11 +281,6 @@ class Groups(Generic[K]):
                 there = [all(row) for row in zip(*(m[begin:end] for m in masks), strict=True)]
                 parts = [list(compress(part, there)) for part in parts]
             yield parts
-
-    def firsts(self, column: Column) -> Iterator[list[Any]]:
-        """Yield like `split`, but only each group's first row, for a column that all rows have."""
-        for begin in self.bounds[:-1]:
-            yield [[column.given[self.order[begin]]]]
 
 
 def grouped(keys: Iterable[K]) -> Groups[K]:
@@ -359,8 +336,7 @@ def _in_order(values: Values, order: Sequence[int], as_array: bool = False) -> A
 
 Row: TypeAlias = dict[str, Metric]
 
-DURATION: Final = "Duration (us)"
-"""TVM's name for the column of wall time."""
+DURATION: Final = "Duration (us)"  # TVM's name for the column of wall time
 
 SHARE: Final = "Percent"
 """The column with each row's share of its device's total: the only Percent that adds up."""
@@ -368,8 +344,7 @@ SHARE: Final = "Percent"
 PERTURBATION: Final = "Perturbation (%)"
 """The share of measurement overhead in the raw window; it is subtracted from the row's counts."""
 
-STACK: Final = "Stack (bytes)"
-"""The stack need of one call; the same in each row of a measurement."""
+STACK: Final = "Stack (bytes)"  # the stack need of one call; the same in each row of a measurement
 
 ENERGY: Final = "energy (nJ)"
 """What the board's supply gave during a sample, by a power analyser; absent if in doubt."""
@@ -391,8 +366,7 @@ OF_STATISTICS: Final = frozenset([IN_PLACE_SUMS, IN_PLACE_MEAN])
 SHARES: Final = frozenset([SHARE, PERTURBATION])
 """Columns that also depend on the agent's work around the samples; they are never exact."""
 
-NEVER_EXACT: Final = SHARES | {ENERGY}
-"""Columns that differ from run to run even on an emulator."""
+NEVER_EXACT: Final = SHARES | {ENERGY}  # columns that differ from run to run even on an emulator
 
 LEVELS: Final = frozenset([STACK])
 """Columns with a level of the whole measurement: the largest is kept, and they do not add up."""
@@ -419,42 +393,20 @@ class Calls(Sequence[Row]):
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Metric | int]] = ()) -> None:
-        """Copy and check rows.
-
-        Raises:
-            TypeError: a value is not a metric; the message has its place, e.g.
-                ``calls[3]["cycles"]``.
-        """
+        """Copy and check rows; a TypeError has the place of a value, as ``calls[3]["cycles"]``."""
         builder = CallsBuilder()
         for row in rows:
             builder.add(row)
-        self._take(builder)
-
-    @classmethod
-    def built(cls, builder: CallsBuilder) -> Calls:
-        """Return the rows of a builder, which must not be used afterwards."""
-        calls = cls.__new__(cls)
-        calls._take(builder)
-        return calls
+        self._columns, self._layouts, self._layout_of = builder.built()
 
     @classmethod
     def of_columns(
-        cls, columns: dict[str, Column], layouts: Sequence[tuple[str, ...]], layout_of: array[int]
+        cls, columns: dict[str, Column], layouts: tuple[tuple[str, ...], ...], layout_of: array[int]
     ) -> Calls:
         """Return rows that are in columns; the layout of each has this place in ``layouts``."""
         calls = cls.__new__(cls)
-        calls._columns, calls._layouts, calls._layout_of = columns, tuple(layouts), layout_of
+        calls._columns, calls._layouts, calls._layout_of = columns, layouts, layout_of
         return calls
-
-    def _take(self, builder: CallsBuilder) -> None:
-        builder.put_away()
-        self._layouts = tuple(builder.layouts)
-        self._layout_of = builder.layout_of
-        rows = _rows_of_sparse(self._layouts, self._layout_of)
-        self._columns = {
-            name: Column(column.kind, column.values, rows.get(name), len(self._layout_of))
-            for name, column in builder.columns.items()
-        }
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -474,21 +426,14 @@ class Calls(Sequence[Row]):
     def group_by(self, *names: str) -> Groups[tuple[Metric, ...]]:
         """Group rows by the values of some columns; "" stands for a missing value."""
         columns = [self.column(name) for name in names]
-        found = _of_runs(columns)
-        if found is None:
-            found = grouped(zip(*(column.filled("") for column in columns), strict=True))
-        return replace(found, same=names)
+        in_runs = _of_runs(columns)
+        return in_runs or grouped(zip(*(column.filled("") for column in columns), strict=True))
 
     def labelled_groups(self, *, by_flags: bool = True) -> Groups[LabelledKey]:
-        """Group rows as our own tables do.
-
-        Args:
-            by_flags: separate rows of different compiler flags; else the key's ``flags`` is "".
-        """
+        """Group rows as our own tables do; without ``by_flags``, the key's flags are ""."""
         flags = ["Flags"] if by_flags else []
         found = self.group_by("Name", "Hash", "Argument Shapes", "Device", LABEL, *flags)
-        keys = tuple(LabelledKey(*key) for key in found.keys)
-        return Groups(keys, found.order, found.bounds, found.same)
+        return Groups(tuple(LabelledKey(*key) for key in found.keys), found.order, found.bounds)
 
     def tvm_groups(self) -> Groups[tuple[Any, ...]]:
         """Group rows as TVM does: by name (or hash, if they have one), shapes and device."""
@@ -496,9 +441,7 @@ class Calls(Sequence[Row]):
         pairs = zip(self.column("Hash").filled(None), name, strict=True)
         names = (plain if hashed is None else hashed for hashed, plain in pairs)
         shapes, device = (self.column(n).filled("") for n in ("Argument Shapes", "Device"))
-        own = () if "Hash" in self._columns else ("Name",)
-        found: Groups[tuple[Any, ...]] = grouped(zip(names, shapes, device, strict=True))
-        return replace(found, same=(*own, "Argument Shapes", "Device"))
+        return grouped(zip(names, shapes, device, strict=True))
 
     def __len__(self) -> int:
         """Return how many rows there are."""
@@ -576,6 +519,17 @@ class CallsBuilder:
             self._refuse()
             raise
         self._away = len(self.layout_of)
+
+    def built(self) -> tuple[dict[str, Column], tuple[tuple[str, ...], ...], array[int]]:
+        """Return what `Calls.of_columns` takes; the builder must not be used afterwards."""
+        self.put_away()
+        layouts, count = tuple(self.layouts), len(self.layout_of)
+        rows = _rows_of_sparse(layouts, self.layout_of)
+        columns = {
+            name: Column(column.kind, column.values, rows.get(name), count)
+            for name, column in self.columns.items()
+        }
+        return columns, layouts, self.layout_of
 
     def _new_layout(self, row: Mapping[str, Any]) -> tuple[int, list[Callable[[Any], None]]]:
         if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -50,7 +51,12 @@ def configuration_of(measurements: Sequence[Measurement]) -> Row:
         configuration["Note"] = (
             "Number > 1: later calls of a sample see the data that earlier ones left"
         )
-    if differ := _other_results(measurements):
+    results = (
+        (m.function, m.arguments, m.label, m.device.name, m.flags or "", _result_text(m))
+        for m in measurements
+        if m.result is not None
+    )
+    if differ := differing_results(results):
         configuration["Results differ"] = "; ".join(differ)
     for device in devices_of(measurements):
         ours = [m for m in measurements if m.device.name == device.name]
@@ -65,15 +71,6 @@ def _by_call(measurements: Sequence[Measurement]) -> list[list[Measurement]]:
         key = (m.function, m.arguments, m.label, m.device.name, m.flags, m.inputs_crc32)
         found.setdefault(key, []).append(m)
     return [*found.values()]
-
-
-def _other_results(measurements: Sequence[Measurement]) -> list[str]:
-    """List functions whose results differ between boards or flags."""
-    return differing_results(
-        (m.function, m.arguments, m.label, m.device.name, m.flags or "", _result_text(m))
-        for m in measurements
-        if m.result is not None
-    )
 
 
 def differing_results(results: Iterable[tuple[str, str, str, str, str, str]]) -> list[str]:
@@ -112,59 +109,52 @@ def _same(values: Iterable[int]) -> Metric:
 
 
 def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
-    lines: Row = {f"{device.name} clock": _clock_line(device, measurements)}
-    if device.cpu:
-        lines[f"{device.name} CPU"] = device.cpu
-    for counter in device.counters:
-        if counter.instruction_ns and any(counter.name in m.counters for m in measurements):
-            how = "from the emulator's virtual time, " + counter.source.rpartition(", ")[2]
-            lines[f"{device.name} {counter.name}"] = how
-    if how := _core_cycles_line(measurements):
-        lines[f"{device.name} {CORE_CYCLES}"] = how
     fits = [m.clock_fit for m in measurements if m.clock_fit is not None]
-    if fits:
-        lines[f"{device.name} clock by the host's"] = _fit_line(fits)
-    if device.unsupported:
-        lines[f"{device.name} unsupported"] = "; ".join(
-            f"{what} ({why})" for what, why in device.unsupported.items()
-        )
-    if why := dict.fromkeys(m.stack for m in measurements if isinstance(m.stack, str)):
-        lines[f"{device.name} stack unknown"] = "; ".join(why)
-    if energy := dict.fromkeys(_energy_texts(measurements)):
-        lines[f"{device.name} energy"] = "; ".join(energy)
-    lines |= _argument_lines(device, measurements)
-    if interrupts := _interrupts_line(measurements):
-        lines[f"{device.name} interrupts"] = interrupts
-    lines[f"{device.name} perturbation"] = perturbation_text(
-        [share for m in measurements for share in m.perturbations if share is not None]
-    )
-    lines |= _pass_lines(device, measurements)
-    flags = sorted({f for m in measurements for f in _warnings(m)})
-    if flags:
-        lines[f"{device.name} warning"] = "; ".join(flags)
-    if unresolved := dict.fromkeys(text for m in measurements for text in _unresolved(m)):
-        lines[f"{device.name} unresolved"] = ", ".join(unresolved)
+    shares = [share for m in measurements for share in m.perturbations if share is not None]
     builds = ", ".join(dict.fromkeys(m.device.build_id for m in measurements))
     build = f"build {builds}" if builds else "without a build id"
-    lines[f"{device.name} agent"] = f"{device.agent_version}, {build}"
     settings = list(dict.fromkeys(m.flags for m in measurements if m.flags is not None))
-    if settings:
-        lines[f"{device.name} flags"] = _flags_line(device.cflags, settings)
-    libc = dict.fromkeys(m.libc for m in measurements if m.libc is not None)
-    if libc:
-        shown = (_NO_LIBC if each == "none" else each for each in libc)
-        lines[f"{device.name} libc"] = " | ".join(shown)
-    if added := dict.fromkeys(text for m in measurements for text in m.added):
-        lines[f"{device.name} build"] = "; ".join(added)
-    return lines
+    libcs = (m.libc for m in measurements if m.libc is not None)
+    unsupported = (f"{what} ({why})" for what, why in device.unsupported.items())
+    lines = {
+        "clock": _clock_line(device, measurements),
+        "CPU": device.cpu or None,
+        **{
+            each.name: "from the emulator's virtual time, " + each.source.rpartition(", ")[2]
+            for each in device.counters
+            if each.instruction_ns and any(each.name in m.counters for m in measurements)
+        },
+        CORE_CYCLES: _core_cycles_line(measurements),
+        "clock by the host's": _fit_line(fits) if fits else None,
+        "unsupported": _each_once("; ", unsupported),
+        "stack unknown": _each_once("; ", (m.stack for m in measurements if type(m.stack) is str)),
+        "energy": _each_once("; ", _energy_texts(measurements)),
+        **_argument_lines(measurements),
+        "interrupts": _interrupts_line(measurements),
+        "perturbation": perturbation_text(shares),
+        **_pass_lines(measurements),
+        "warning": _each_once("; ", sorted(text for m in measurements for text in _warnings(m))),
+        "unresolved": _each_once(", ", (text for m in measurements for text in _unresolved(m))),
+        "agent": f"{device.agent_version}, {build}",
+        "flags": _flags_line(device.cflags, settings) if settings else None,
+        "libc": _each_once(" | ", (_NO_LIBC if each == "none" else each for each in libcs)),
+        "build": _each_once("; ", (text for m in measurements for text in m.added)),
+    }
+    return {f"{device.name} {what}": text for what, text in lines.items() if text is not None}
 
 
-def _core_cycles_line(measurements: Sequence[Measurement]) -> str:
+def _each_once(separator: str, texts: Iterable[str]) -> str | None:
+    """Return texts in one line, each once; None if there are none."""
+    found = dict.fromkeys(texts)
+    return separator.join(found) if found else None
+
+
+def _core_cycles_line(measurements: Sequence[Measurement]) -> str | None:
     """Say what modelled cycles are, and why a function has none."""
     profiles = [(m.function, m.profile) for m in measurements if m.profile is not None]
-    how = dict.fromkeys(f"modelled {each.modelled}" for _, each in profiles if each.modelled)
-    why = (f"unknown for {name}: {each.unmodelled}" for name, each in profiles if each.unmodelled)
-    return "; ".join([*how, *why])
+    how = [f"modelled {each.modelled}" for _, each in profiles if each.modelled]
+    why = [f"unknown for {name}: {each.unmodelled}" for name, each in profiles if each.unmodelled]
+    return _each_once("; ", [*how, *why])
 
 
 def _clock_line(device: Device, measurements: Sequence[Measurement]) -> str:
@@ -209,32 +199,33 @@ def _energy_texts(measurements: Sequence[Measurement]) -> Iterable[str]:
         yield f"by {energy.meter}, nothing subtracted; {each.function} {known}, {of}{out}"
 
 
-def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
+def _argument_lines(measurements: Sequence[Measurement]) -> dict[str, str | None]:
     """Describe in/out arrays that did not hold the host's data in each call, and a lone result."""
-    lines: Row = {}
-    results = dict.fromkeys(_result_text(m) for m in measurements if m.result is not None)
-    if results and len({m.function for m in measurements}) == 1:
-        lines[f"{device.name} returned"] = ", ".join(results)
+    is_alone = len({m.function for m in measurements}) == 1
+    results = (_result_text(m) for m in measurements if m.result is not None and is_alone)
     kept = [f"{name} of {m.function}" for m in measurements for name in m.kept]
-    if kept:
-        lines[f"{device.name} kept"] = f"{', '.join(kept)}: not restored between calls"
     again = {m.function: m.sent_again for m in measurements if m.sent_again}
-    if again:
-        lines[f"{device.name} sent again"] = "; ".join(
-            f"The arrays of {name} are sent before each round of samples: {why}. The first call of "
-            "a round is cold."
-            for name, why in again.items()
-        )
-    return lines
+    return {
+        "returned": _each_once(", ", results),
+        "kept": f"{', '.join(kept)}: not restored between calls" if kept else None,
+        "sent again": _each_once(
+            "; ",
+            (
+                f"The arrays of {name} are sent before each round of samples: {why}. The first "
+                "call of a round is cold."
+                for name, why in again.items()
+            ),
+        ),
+    }
 
 
-def _interrupts_line(measurements: Sequence[Measurement]) -> str:
+def _interrupts_line(measurements: Sequence[Measurement]) -> str | None:
     """Describe the number of interrupts in a sample, if they are counted or masked."""
     if any(m.interrupts.masked for m in measurements):
         return "masked in each sample"
     counts = [interrupts_in(s) for m in measurements if HOOKED in m.counters for s in m.samples]
     if not any(counts):
-        return ""
+        return None
     ends = " to ".join(f"{n:,}" for n in dict.fromkeys((min(counts), max(counts))))
     return f"{ends} in a sample, left out of its counts"
 
@@ -247,54 +238,51 @@ def perturbation_text(shares: Sequence[float]) -> str:
     return f"{' to '.join(ends)} % of the raw windows was measurement overhead, which is subtracted"
 
 
-def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
+def _pass_lines(measurements: Sequence[Measurement]) -> dict[str, str | None]:
     """List the counters that come from separate runs, and those that are estimates."""
-    lines: Row = {}
     split = [m for m in measurements if len(m.passes) > 1]
-    if split:
-        texts = dict.fromkeys(" | ".join(", ".join(w.counters) for w in m.passes) for m in split)
-        lines[f"{device.name} passes"] = (
-            f"{max(len(m.passes) for m in split)} runs, since the counters do not fit into one: "
-            + "; ".join(texts)
-        )
-    mixed = dict.fromkeys(
+    counters = _each_once(
+        "; ", (" | ".join(", ".join(w.counters) for w in m.passes) for m in split)
+    )
+    runs = f"{max((len(m.passes) for m in split), default=0)} runs"
+    mixed = (
         name
         for m in split
         for name, (_, formula) in m.formulas.items()
         if {*formula.names} <= {*m.counters}
         and not any({*formula.names} <= {*w.counters} for w in m.passes)
     )
-    if mixed:
-        lines[f"{device.name} of several runs"] = (
-            f"{', '.join(mixed)}: computed from counters of different runs"
-        )
-    shared = [
-        (counter, sample.readings[counter])
-        for m in measurements
-        for sample in m.samples
-        for counter in m.counters
-        if sample.readings[counter].estimated
-    ]
-    if shared:
-        names = ", ".join(
-            _shared_text(name, [reading for other, reading in shared if other == name])
-            for name in dict.fromkeys(name for name, _ in shared)
-        )
-        lines[f"{device.name} estimated"] = (
-            f"{names}: counted for part of the time, scaled to the whole"
-        )
-    if user := dict.fromkeys(
+    shared: dict[str, list[Reading]] = {}
+    for m in measurements:
+        for sample, name in itertools.product(m.samples, m.counters):
+            if sample.readings[name].estimated:
+                shared.setdefault(name, []).append(sample.readings[name])
+    in_user_mode = (
         name for m in measurements for w in m.passes for name in w.user_only if name in m.counters
-    ):
-        lines[f"{device.name} user mode only"] = (
-            f"{', '.join(user)}: what the kernel does for the function is not counted "
-            "(kernel.perf_event_paranoid is above 1)"
-        )
+    )
+    inexact = {
+        "of several runs": (mixed, "computed from counters of different runs"),
+        "estimated": (
+            (_shared_text(*each) for each in shared.items()),
+            "counted for part of the time, scaled to the whole",
+        ),
+        "user mode only": (
+            in_user_mode,
+            "what the kernel does for the function is not counted "
+            "(kernel.perf_event_paranoid is above 1)",
+        ),
+    }
     parts = dict.fromkeys(part for m in measurements for part in m.parts.values())
-    idle = [part for part in parts if not any(part in busy_parts(m) for m in measurements)]
-    if idle:
-        lines[f"{device.name} idle"] = ", ".join(idle)
-    return lines
+    busy = {part for m in measurements for part in busy_parts(m)}
+    return {
+        "passes": counters and f"{runs}, since the counters do not fit into one: {counters}",
+        **{
+            what: f"{names}: {meaning}"
+            for what, (texts, meaning) in inexact.items()
+            if (names := _each_once(", ", texts))
+        },
+        "idle": _each_once(", ", (part for part in parts if part not in busy)),
+    }
 
 
 def _shared_text(name: str, readings: Sequence[Reading]) -> str:
@@ -343,7 +331,6 @@ def _is_beside(measurement: Measurement, counter: str) -> bool:
 
 
 def _column(measurement: Measurement, counter: str) -> str:
-    """Return the column of a counter."""
     readings = measurement.samples[0].readings
     clock = clock_of(readings, measurement.device.clock_kind)
     return next(iter(metrics_of(counter, 0, readings[counter], clock)))

@@ -51,9 +51,8 @@ def joined(
     labels = _labels(parts, settings)
     rows: list[Row] = []
     measurements: list[MeasurementRecord] = []
-    for number, (part, record) in enumerate(zip(parts, records, strict=True)):
-        own = labels[number]
-        rows += (_row(row, settings[number], own) for row in part.report.calls)
+    for part, record, setting, own in zip(parts, records, settings, labels, strict=True):
+        rows += (_row(row, setting, own) for row in part.report.calls)
         for each in record.measurements:
             label = _label(each.label, own.get((each.name, each.arguments), ""))
             measurements.append(replace(each, label=label))
@@ -142,12 +141,13 @@ def _devices(records: Sequence[Record]) -> dict[str, Device]:
     found = [each for record in records for each in record.devices.values()]
     first: dict[str, Device] = {}
     for facts in found:
-        name, before = facts.name, first.setdefault(facts.name, facts)
+        before = first.setdefault(facts.name, facts)
         for what in _SAME_DEVICE:
-            if getattr(before, what) != getattr(facts, what):
+            old, new = getattr(before, what), getattr(facts, what)
+            if old != new:
                 raise UsageError(
-                    f"Two Reports cannot be joined: {name} has other {what} in one of them: "
-                    f"{getattr(before, what)!r:.200} and {getattr(facts, what)!r:.200}."
+                    f"Two Reports cannot be joined: {facts.name} has other {what} in one of them: "
+                    f"{old!r:.200} and {new!r:.200}."
                 )
     return devices_by_name(found)
 
@@ -175,18 +175,16 @@ def _configuration(
             shares = [each.ratio for each in mine if isinstance(each, Ratio)]
             found[f"{device} perturbation"] = perturbation_text(shares)
     found.pop("Results differ", None)
-    if differ := differing_results(map(_result, measurements)):
+    results = (
+        (m.name, m.arguments, m.label, m.device, m.flags or "", str(m.result or ""))
+        for m in measurements
+    )
+    if differ := differing_results(results):
         found["Results differ"] = "; ".join(differ)
     found.pop("Missing", None)
     if missing:
         found["Missing"] = "; ".join(missing)
     return found
-
-
-def _result(measurement: MeasurementRecord) -> tuple[str, str, str, str, str, str]:
-    each, result = measurement, measurement.result
-    text = str(result or "")
-    return each.name, each.arguments, each.label, each.device, each.flags or "", text
 
 
 # -- a part of a Report -------------------------------------------------------------------------

@@ -44,6 +44,14 @@ class PassResult:
     interrupt_costs: Mapping[str, float] = field(default_factory=dict)
     user_only: tuple[str, ...] = ()  # counters that the system lets count user mode alone
 
+    def changed(self, change: Callable[[Sample], Sample]) -> PassResult:
+        """Return the pass with a change to each of its windows."""
+        samples, calibration, totals = (
+            tuple(map(change, each))
+            for each in (self.samples, self.calibration_samples, self.totals)
+        )
+        return replace(self, samples=samples, calibration_samples=calibration, totals=totals)
+
     @cached_property
     def counters(self) -> tuple[str, ...]:
         """Names of the counters that were read in every window."""
@@ -142,15 +150,12 @@ class Measurement(CallFacts):
     def total(self, counter: str) -> Reading:
         """The counter over the whole run on the board, the agent's work included."""
         readings = [sample.readings[counter] for sample in self._by_counter[counter].totals]
-        first = readings[0]
-        return Reading(
-            sum(reading.value for reading in readings),
-            first.unit,
-            first.hz,
-            first.own_return,
-            sum(reading.wrapped for reading in readings),
-            any(reading.ambiguous for reading in readings),
-            any(reading.estimated for reading in readings),
+        return replace(
+            readings[0],
+            value=sum(reading.value for reading in readings),
+            wrapped=sum(reading.wrapped for reading in readings),
+            ambiguous=any(reading.ambiguous for reading in readings),
+            estimated=any(reading.estimated for reading in readings),
         )
 
     @cached_property
@@ -192,24 +197,11 @@ def part_name(measurement: Measurement, part: str | None) -> str:
 
 def busy_parts(measurement: Measurement) -> list[str]:
     """Return the parts besides the CPU that counted anything, or if only they were requested."""
-    if all(name in measurement.parts for name in measurement.counters):
-        return list(dict.fromkeys(measurement.parts[name] for name in measurement.counters))
-    return [
-        part
-        for part in dict.fromkeys(measurement.parts.values())
-        if any(
-            any(nets)
-            for counter, nets in measurement.nets.items()
-            if measurement.parts.get(counter) == part
-        )
-    ]
-
-
-_KINDS: Mapping[str, Callable[[float], Metric]] = {
-    "Count": lambda value: Count(round(value)),
-    "Percent": Percent,
-    "Ratio": Ratio,
-}
+    parts, nets = measurement.parts, measurement.nets
+    if all(name in parts for name in measurement.counters):
+        return list(dict.fromkeys(parts[name] for name in measurement.counters))
+    busy = {part for name, part in parts.items() if any(nets.get(name, ()))}
+    return [part for part in dict.fromkeys(parts.values()) if part in busy]
 
 
 def metrics_of(counter: str, value: int, reading: Reading, clock: str | None) -> dict[str, Metric]:
@@ -237,14 +229,15 @@ def computed_metrics(measurement: Measurement, values: Mapping[str, int], part: 
 
 def computed(kind: str, value: float) -> Metric:
     """Return a formula's value as a metric of its kind."""
-    return _KINDS[kind](value)
+    if kind == "Count":
+        return Count(round(value))
+    return Percent(value) if kind == "Percent" else Ratio(value)
 
 
 HOOKED: Final = "interrupts"
 """The counter of interrupts with hooked handlers, and the collector that leaves them out."""
 
-TICKS: Final = "interrupt-ticks"
-"""The counter of the time that they took, hooks included."""
+TICKS: Final = "interrupt-ticks"  # the counter of the time that they took, hooks included
 
 _SWITCHES = "context-switches"
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,8 +16,7 @@ from boardprof.base.metrics import metric_called
 CALL, INTERRUPTS, OTHER = 0, 1, 2
 """Nodes of the tree: the call itself, all handlers, and paths beyond the recorder's limit."""
 
-Cost = tuple[int, ...]
-"""A figure for each column of a profile."""
+Cost = tuple[int, ...]  # a figure for each column of a profile
 
 OTHER_PATHS = "(other paths)"
 
@@ -26,11 +25,8 @@ MODELLED = (CORE_CYCLES, f"{CORE_CYCLES}-low", f"{CORE_CYCLES}-high")
 """The cycles that a model of the core computes from what ran: the estimate, and what they may be.
 They are never compared with the `cycles` that a board counts."""
 
-_SLEEPS = ("wfi", "wfe")
-"""Instructions in which a core waits, as a disassembly has them."""
-
-_Z = 1.959964
-"""95 % of a normal distribution are within this number of standard deviations."""
+_SLEEPS = ("wfi", "wfe")  # instructions in which a core waits, as a disassembly has them
+_Z = 1.959964  # 95 % of a normal distribution are within this number of standard deviations
 
 
 class Frame(NamedTuple):
@@ -82,26 +78,17 @@ class Instruction:
 
 @dataclass(frozen=True)
 class SampledCalls:
-    """How a sampled profile was made.
+    """How a sampled profile was made."""
 
-    Attributes:
-        calls: of the function, while samples were taken.
-        timer: that has interrupted it, or what else has taken the samples, such as ``DWT PCSR``.
-        wanted: samples that were asked for. There are fewer if a call is so short that it is
-            hardly ever hit.
-        seed: of the random times between samples.
-        outside: samples that did not hit the call, but the agent; they are left out.
-        unreadable: reads of a debug probe that found no program counter; they are not counted.
-        masked: code of the call may mask interrupts, so that the timer never hits it.
-    """
-
-    calls: int
-    timer: str
+    calls: int  # of the function, while samples were taken
+    timer: str  # that has interrupted it, or what else has taken the samples, such as ``DWT PCSR``
+    # samples that were asked for. There are fewer if a call is so short that it is hardly ever hit.
     wanted: int
-    seed: int
-    outside: int
+    seed: int  # of the random times between samples
+    outside: int  # samples that did not hit the call, but the agent; they are left out
+    # reads of a debug probe that found no program counter; they are not counted
     unreadable: int = 0
-    masked: bool = False
+    masked: bool = False  # code of the call may mask interrupts, so that the timer never hits it
 
 
 Interval = tuple[float, float]
@@ -134,20 +121,6 @@ class LineCost:
     executions: int  # by the instruction that ran most, for each place of inlining; 0 if not known
     share: float = 0.0  # of ``self`` in the call's cost, 0 to 1
     interval: Interval | None = None  # of the share; None if it is exact
-
-
-class _Times:
-    """How often a line was executed, by its instructions at each place where it is inlined."""
-
-    def __init__(self) -> None:
-        self._found: defaultdict[object, dict[int, int]] = defaultdict(dict)
-
-    def add(self, instruction: Instruction, times: int) -> None:
-        here = self._found[instruction.symbol, instruction.frames[1:]]
-        here[instruction.address] = here.get(instruction.address, 0) + times
-
-    def most(self) -> int:
-        return sum(max(each.values()) for each in self._found.values())
 
 
 @dataclass(frozen=True)
@@ -241,25 +214,20 @@ class Profile:
         for index, node in enumerate(self.tree):
             if index not in self.in_interrupts and index != OTHER:
                 calls[node.symbol] += node.calls
+        called = self.tree[CALL].symbol
         found = [
             FunctionCost(
-                symbol.name,
-                symbol.file,
-                symbol.line,
+                *symbol,
                 own[index],
-                self._total(index, column),
+                self.totals[index][column] if self.exact or index == called else None,
                 calls[index],
                 own[index] / total if total else 0.0,
                 self._interval(own[index], total),
             )
             for index, symbol in enumerate(self.symbols)
-            if own[index] or calls[index] or index == self.tree[CALL].symbol
+            if own[index] or calls[index] or index == called
         ]
         return sorted(found, key=lambda each: (-each.self, -(each.total or 0), each.name))
-
-    def _total(self, symbol: int, column: int) -> int | None:
-        is_known = self.exact or symbol == self.tree[CALL].symbol
-        return self.totals[symbol][column] if is_known else None
 
     def _interval(self, cost: int, total: int) -> Interval | None:
         return None if self.exact or not total else share_interval(cost, total)
@@ -269,12 +237,15 @@ class Profile:
         column = self.column(metric)
         own: defaultdict[tuple[str, int, str], int] = defaultdict(int)
         below: defaultdict[tuple[str, int, str], int] = defaultdict(int)
-        times: defaultdict[tuple[str, int, str], _Times] = defaultdict(_Times)
+        # how often each instruction of a line ran, at each place where the line is inlined
+        times: defaultdict[tuple[str, int, str], dict[object, Counter[int]]] = defaultdict(dict)
         for _, number, cost in self._of_the_call:
             key = self._line(number)
             own[key] += cost[column]
             if self.exact:
-                times[key].add(self.instructions[number], cost[0])
+                instruction = self.instructions[number]
+                place = instruction.symbol, instruction.frames[1:]
+                times[key].setdefault(place, Counter())[instruction.address] += cost[0]
         for site in self.sites:
             is_recursion = site.callee in self._path(site.caller)
             if site.caller not in self.in_interrupts and not is_recursion:
@@ -285,7 +256,7 @@ class Profile:
                 *key,
                 self=own[key],
                 calls=below[key],
-                executions=times[key].most(),
+                executions=sum(max(each.values()) for each in times[key].values()),
                 share=own[key] / total if total else 0.0,
                 interval=self._interval(own[key], total),
             )
@@ -361,10 +332,7 @@ def share_interval(count: int, total: int) -> tuple[float, float]:
     high = z2 + 2 - 1 / total + 4 * share * (total - count - 1)
     below = (centre - 1 - _Z * math.sqrt(max(low, 0.0))) / (2 * (total + z2))
     above = (centre + 1 + _Z * math.sqrt(max(high, 0.0))) / (2 * (total + z2))
-    return (
-        0.0 if count == 0 else max(below, 0.0),
-        1.0 if count == total else min(above, 1.0),
-    )
+    return (0.0 if count == 0 else max(below, 0.0), 1.0 if count == total else min(above, 1.0))
 
 
 _Numbers = tuple[tuple[int, ...], ...]
@@ -373,47 +341,32 @@ _Places = tuple[tuple[str, str, int], ...]
 
 @dataclass(frozen=True)
 class ProfileTables:
-    """A profile as tables, whose rows name rows of others by number: its form in JSON.
-
-    Attributes:
-        columns: what each cost has, instructions first.
-        exact: every instruction was seen; else the figures are of samples.
-        total: cost of the call without interrupts.
-        counted: the board's own counts of the same call.
-        symbols: functions: name, file, line.
-        totals: for each function the cost of it and all that it called.
-        paths: call paths: path of the caller or -1, function, calls. 0 is the call, 1 above all
-            handlers of interrupts, 2 what is beyond the limit.
-        calls: path, instruction, path of the callee, calls, their cost.
-        frames: function, file, line.
-        instructions: address, function, text, frames from the innermost inlined function outwards.
-        counts: path, instruction, cost.
-        sources: text of each source file, by its name in the frames.
-        modelled: what the columns of core cycles are; "" if there are none.
-        unmodelled: why there are none, if the core has a model.
-    """
+    """A profile as tables, whose rows name rows of others by number: its form in JSON."""
 
     function: str
     board: str
-    columns: tuple[str, ...]
-    exact: bool
+    columns: tuple[str, ...]  # what each cost has, instructions first
+    exact: bool  # every instruction was seen; else the figures are of samples
     state: str
     failure: str
     recorder: str
-    total: tuple[int, ...]
-    counted: Mapping[str, int]
-    symbols: _Places
-    totals: _Numbers
+    total: tuple[int, ...]  # cost of the call without interrupts
+    counted: Mapping[str, int]  # the board's own counts of the same call
+    symbols: _Places  # functions: name, file, line
+    totals: _Numbers  # for each function the cost of it and all that it called
+    # call paths: path of the caller or -1, function, calls. 0 is the call, 1 above all handlers of
+    # interrupts, 2 what is beyond the limit.
     paths: _Numbers
-    calls: _Numbers
-    frames: _Places
+    calls: _Numbers  # path, instruction, path of the callee, calls, their cost
+    frames: _Places  # function, file, line
+    # address, function, text, frames from the innermost inlined function outwards
     instructions: tuple[tuple[str | int, ...], ...]
-    counts: _Numbers
-    sources: Mapping[str, str]
+    counts: _Numbers  # path, instruction, cost
+    sources: Mapping[str, str]  # text of each source file, by its name in the frames
     newer: tuple[str, ...] = ()
     sampled: SampledCalls | None = None
-    modelled: str = ""
-    unmodelled: str = ""
+    modelled: str = ""  # what the columns of core cycles are; "" if there are none
+    unmodelled: str = ""  # why there are none, if the core has a model
 
 
 _ALIKE = (

@@ -63,14 +63,15 @@ class Report(Contents):
                 its place; the message has the place, e.g. ``calls[3]["cycles"]``.
             ValueError: ``extra`` lacks its schema version or holds a NaN.
         """
-        set_field = object.__setattr__  # the class is frozen for everyone else
-        set_field(self, "calls", calls if isinstance(calls, Calls) else Calls(calls))
-        totals = {
-            name: checked_row(row, "device_metrics", name) for name, row in device_metrics.items()
-        }
-        set_field(self, "device_metrics", totals)
-        set_field(self, "configuration", checked_row(configuration, "configuration"))
-        set_field(self, "record", record if extra is None else _record(extra))
+        super().__init__(
+            calls if isinstance(calls, Calls) else Calls(calls),
+            {
+                name: checked_row(row, "device_metrics", name)
+                for name, row in device_metrics.items()
+            },
+            checked_row(configuration, "configuration"),
+            record if extra is None else _record(extra),
+        )
 
     @property
     def extra(self) -> dict[str, Any] | None:

@@ -59,8 +59,7 @@ def read_report(file: str) -> Report:
         raise ReportFileError(message, hint=f"name another file; {_OR_RUN}") from error
     except UnicodeDecodeError as error:
         raise ReportFileError(
-            f"{file} is not a Report: it is not text (byte {error.start}).",
-            hint=_BY_RUN,
+            f"{file} is not a Report: it is not text (byte {error.start}).", hint=_BY_RUN
         ) from error
     try:
         if '"boardprof.baseline"' in text:

@@ -30,7 +30,6 @@ from boardprof.results.report.calls import (
     SHARES,
     Column,
     Groups,
-    numbers_of,
 )
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import NOTHING, GroupKey, Origin, Overhead, RowOrigins
@@ -42,69 +41,45 @@ _KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", LABEL)
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """One metric of one group.
+    """One metric of one group."""
 
-    Attributes:
-        key: the group.
-        metric: column name.
-        kind: of the column: Count, Duration, Percent or Ratio.
-        summary: of ``values``.
-        values: per call, in run order. Of many samples, it need not be a tuple.
-        grain: one step of its clock per call, in the metric's unit; 0 if it is not a clock.
-        is_deterministic: the same code gives the same samples in each run, in the same order.
-        is_stepped: likewise, except for steps of the clock that it is read from.
-        is_emulated: the board is an emulator or a simulator; None if not known.
-        clock_kind: of the board; "" if not known.
-        board: the board's name, even if ``key.device`` is a part of it.
-        hz: rate of the clock whose steps the metric counts; None for other metrics, or if not
-            known.
-        cold_grain: one step of the clock in ``summary.first``, which is of one call.
-        overhead: the measurement overhead per call; zero if it is not known, or if the metric is
-            not a time.
-        course: if two runs have the same course other than (), their n-th values were counted in
-            the same calls.
-        inputs: CRC-32 of what the calls found in their arrays; "" if not known.
-        doubts: why the numbers may be wrong; () if nothing was found.
-        writes_arrays: the calls write to their arrays.
-        sessions: how many sessions the samples come from, one after the other.
-        meter: what measured an energy; "" if not known.
-    """
-
-    key: GroupKey
-    metric: str
-    kind: Kind
-    summary: Summary
+    key: GroupKey  # the group
+    metric: str  # column name
+    kind: Kind  # of the column: Count, Duration, Percent or Ratio
+    summary: Summary  # of ``values``
+    # per call, in run order. Of many samples, it need not be a tuple.
     values: Sequence[int | float]
+    # one step of its clock per call, in the metric's unit; 0 if it is not a clock
     grain: float = 0.0
+    # the same code gives the same samples in each run, in the same order
     is_deterministic: bool = False
-    is_stepped: bool = False
-    is_emulated: bool | None = None
-    clock_kind: str = ""
-    board: str = ""
+    is_stepped: bool = False  # likewise, except for steps of the clock that it is read from
+    is_emulated: bool | None = None  # the board is an emulator or a simulator; None if not known
+    clock_kind: str = ""  # of the board; "" if not known
+    board: str = ""  # the board's name, even if ``key.device`` is a part of it
+    # rate of the clock whose steps the metric counts; None for other metrics, or if not known
     hz: int | None = None
-    cold_grain: float = 0.0
+    cold_grain: float = 0.0  # one step of the clock in ``summary.first``, which is of one call
+    # the measurement overhead per call; zero if it is not known, or if the metric is not a
+    # time
     overhead: Overhead = NOTHING
+    # if two runs have the same course other than (), their n-th values were counted in the
+    # same calls
     course: tuple[int, ...] = ()
-    inputs: str = ""
-    doubts: tuple[str, ...] = ()
-    writes_arrays: bool = False
-    sessions: int = 1
-    meter: str = ""
+    inputs: str = ""  # CRC-32 of what the calls found in their arrays; "" if not known
+    doubts: tuple[str, ...] = ()  # why the numbers may be wrong; () if nothing was found
+    writes_arrays: bool = False  # the calls write to their arrays
+    sessions: int = 1  # how many the samples come from, one after the other
+    meter: str = ""  # what measured an energy; "" if not known
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Samples that `summaries` leaves out.
+    """Samples that `summaries` leaves out."""
 
-    Attributes:
-        key: the group; None for the whole Report.
-        metric: column name.
-        why: the reason, as a part of a sentence.
-    """
-
-    key: GroupKey | None
-    metric: str
-    why: str
+    key: GroupKey | None  # the group; None for the whole Report
+    metric: str  # column name
+    why: str  # the reason, as a part of a sentence
 
 
 def summaries(
@@ -121,23 +96,26 @@ def summaries(
         without: columns that are not needed.
         most: number of groups, the first ones; None for all.
     """
-    origins, calls = RowOrigins(report), report.calls
-    groups = calls.group_by(*_KEYS)
+    origins, calls, groups = RowOrigins(report), report.calls, keyed_groups(report)
     groups = groups if most is None else groups.first(most)
-    keys = [GroupKey(*map(_text, key)) for key in groups.keys]
-    origin_of = [origins.origin(key) for key in keys]
-    found: list[list[GroupSummary]] = [[] for _ in keys]
+    origin_of = [origins.origin(key) for key in groups.keys]
+    found: list[list[GroupSummary]] = [[] for _ in groups.keys]
     for metric in calls.names:
         column = calls.column(metric)
-        if metric == _CALLS or column.kind not in (Count, Duration, Percent, Ratio):
-            continue
-        if metric in without:
+        if metric in (_CALLS, *without) or column.kind not in (Count, Duration, Percent, Ratio):
             continue
         for place, part in enumerate(_parts(groups, metric, column, calls.column(_CALLS))):
-            if len(part.values):
-                summary = _summary(keys[place], metric, column.kind, part, origin_of[place])
-                found[place].append(summary)
+            if len(part[0]):
+                key, origin = groups.keys[place], origin_of[place]
+                found[place].append(_summary(key, metric, column.kind, *part, origin))
     return [summary for group in found for summary in group]
+
+
+def keyed_groups(report: Report) -> Groups[GroupKey]:
+    """Return the groups of rows that `summaries` finds."""
+    groups = report.calls.group_by(*_KEYS)
+    keys = (GroupKey(*map(_text, key)) for key in groups.keys)
+    return Groups(tuple(keys), groups.order, groups.bounds)
 
 
 def number_of_groups(report: Report) -> int:
@@ -147,14 +125,11 @@ def number_of_groups(report: Report) -> int:
 
 def calls_of(report: Report) -> dict[GroupKey, int]:
     """Return the total number of calls in each group; rows without a number count as 1."""
-    groups = report.calls.group_by(*_KEYS)
-    counts = list(report.calls.column(_CALLS).filled(Count(1)))
-    return {
-        GroupKey(*map(_text, key)): sum(
-            counts[row].value for row in rows if isinstance(counts[row], Count)
-        )
-        for key, rows in zip(groups.keys, groups.rows, strict=True)
-    }
+    groups = keyed_groups(report)
+    each = report.calls.column(_CALLS).filled(Count(1))
+    counts = [count.value if isinstance(count, Count) else 0 for count in each]
+    pairs = zip(groups.keys, groups.rows, strict=True)
+    return {key: sum(counts[row] for row in rows) for key, rows in pairs}
 
 
 def left_out(report: Report) -> list[LeftOut]:
@@ -173,75 +148,57 @@ def left_out(report: Report) -> list[LeftOut]:
             kinds = sorted({type(value).__name__ for value in column.given})
             found.append(LeftOut(None, metric, f"it is {' and '.join(kinds)} in one Report"))
         if column.kind in (Count, Duration, Percent, Ratio) and not are_finite(column.given):
-            groups = calls.group_by(*_KEYS)
+            groups = keyed_groups(report)
             for key, (values,) in zip(groups.keys, groups.split(column), strict=True):
                 if lost := [value for value in values if not is_finite(value)]:
                     verb = "is" if len(lost) == 1 else "are"
                     is_number = all(type(value) is int or math.isfinite(value) for value in lost)
                     what = "too large for statistics" if is_number else "infinite or not a number"
                     why = f"{len(lost)} of {len(values)} samples {verb} {what}"
-                    found.append(LeftOut(GroupKey(*map(_text, key)), metric, why))
+                    found.append(LeftOut(key, metric, why))
         if column.kind in (Count, Duration) and metric not in LEVELS and not is_counted:
-            found += _uncounted(calls.group_by(*_KEYS), metric, column, counts)
+            found += _uncounted(keyed_groups(report), metric, column, counts)
     return found
 
 
 def _uncounted(
-    groups: Groups[Any], metric: str, column: Column, calls: Column
+    groups: Groups[GroupKey], metric: str, column: Column, calls: Column
 ) -> Iterator[LeftOut]:
     """Yield the groups with samples that have no number of calls, and so no value per call."""
     each = zip(groups.keys, groups.split(column), groups.split(column, calls), strict=True)
     for key, (values,), (_, numbers) in each:
         lost = len(values) - sum(map(_is_number_of_calls, numbers))
         if lost:
-            has = "has" if lost == 1 else "have"
-            why = (
-                f"{lost} of {len(values)} samples {has} no Count above 0, and so no value per call"
-            )
-            yield LeftOut(GroupKey(*map(_text, key)), metric, why)
+            which = f"{lost} of {len(values)} samples {'has' if lost == 1 else 'have'}"
+            why = f"{which} no Count above 0, and so no value per call"
+            yield LeftOut(key, metric, why)
 
 
 def _is_number_of_calls(number: object) -> bool:
     return type(number) is int and number > 0
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One group in one column: values per call, and the largest number of calls in a sample."""
-
-    values: Sequence[int | float]
-    most_calls: int = 1
-
-
-def _parts(groups: Groups[Any], metric: str, column: Column, calls: Column) -> Iterator[_Part]:
+def _parts(
+    groups: Groups[Any], metric: str, column: Column, calls: Column
+) -> Iterator[tuple[Sequence[int | float], int]]:
+    """Yield each group's values per call, and the largest number of calls in a sample."""
     if metric in LEVELS or column.kind in (Percent, Ratio):
         for (values,) in groups.split(column):
-            yield _Part(values if are_finite(values) else [*filter(is_finite, values)])
+            yield (values if are_finite(values) else [*filter(is_finite, values)]), 1
         return
     for values, numbers in groups.split(column, calls):
         # Convert each number once: most of a hundred thousand samples are equal.
-        if not (are_finite(values) and all(map(_is_number_of_calls, _distinct(numbers)))):
+        if not (are_finite(values) and all(map(_is_number_of_calls, {*numbers}))):
             values, numbers = _countable(values, numbers)
-        most = max(_distinct(numbers), default=1)
-        yield _Part(list(map(_per_call, values, numbers)) if most > 1 else values, most)
-
-
-def _distinct(numbers: Sequence[Any]) -> Iterable[Any]:
-    """Return the different ones; of many, only the least and the most of them."""
-    many = numbers_of(numbers) if len(numbers) >= LARGE else None
-    if many is None or many.dtype.kind != "i":
-        return {*numbers}
-    return int(many.min()), int(many.max())
+        most = max({*numbers}, default=1)
+        yield (list(map(_per_call, values, numbers)) if most > 1 else values), most
 
 
 def _countable(values: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Return the samples that have a value per call, and their numbers of calls."""
-    pairs = [
-        (value, number)
-        for value, number in zip(values, numbers, strict=True)
-        if _is_number_of_calls(number) and is_finite(value)
-    ]
-    return [value for value, _ in pairs], [number for _, number in pairs]
+    pairs = zip(values, numbers, strict=True)
+    usable = [each for each in pairs if _is_number_of_calls(each[1]) and is_finite(each[0])]
+    return [value for value, _ in usable], [number for _, number in usable]
 
 
 def _per_call(size: int | float, number: int) -> int | float:
@@ -252,9 +209,16 @@ def _text(metric: Metric) -> str:
     return metric if isinstance(metric, str) else repr(metric)
 
 
-def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin) -> GroupSummary:
+def _summary(
+    key: GroupKey,
+    metric: str,
+    kind: Kind,
+    values: Sequence[int | float],
+    most_calls: int,
+    origin: Origin,
+) -> GroupSummary:
     step = origin.grain(metric)
-    grain = step / part.most_calls
+    grain = step / most_calls
     is_without_chance = origin.is_emulated is True and metric not in NEVER_EXACT
     is_without_chance = is_without_chance and key.label != IN_PLACE_MEAN
     # A level is measured once and repeated in each row, so it has no noise.
@@ -264,8 +228,8 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         key=key,
         metric=metric,
         kind=kind,
-        summary=summarize(part.values, first=origin.cold.get(metric), is_exact=is_exact),
-        values=tuple(part.values) if len(part.values) < LARGE else part.values,
+        summary=summarize(values, first=origin.cold.get(metric), is_exact=is_exact),
+        values=tuple(values) if len(values) < LARGE else values,
         grain=grain,
         is_deterministic=is_without_chance and is_counted and grain == 0,
         is_stepped=is_without_chance and is_counted and grain > 0,
@@ -274,7 +238,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         board=origin.board or key.device,
         hz=origin.hz(metric),
         cold_grain=step,
-        overhead=origin.overhead(metric) * (1 / part.most_calls),
+        overhead=origin.overhead(metric) * (1 / most_calls),
         course=origin.course if is_counted else (),
         inputs=origin.inputs,
         doubts=origin.doubts,
@@ -289,17 +253,14 @@ def metrics_of_gates(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
 
     On emulators, those of a clock with steps are left out if the board also has an exact count.
     """
-    exact = {each.board for each in groups if each.is_emulated and _is_count(each)}
+    counts = (each for each in groups if each.metric not in NEVER_EXACT | LEVELS and not each.grain)
+    exact = {each.board for each in counts if each.is_emulated}
     return [
         each
         for each in groups
         if each.metric not in SHARES
         and (each.metric in LEVELS or each.board not in exact or not each.grain)
     ]
-
-
-def _is_count(group: GroupSummary) -> bool:
-    return group.metric not in (NEVER_EXACT | LEVELS) and not group.grain
 
 
 # -- limits -------------------------------------------------------------------------------------
@@ -321,14 +282,11 @@ def over_limits(
             raise UnknownNameError("metric", asked, counted)
         named[name] = limit
     for each in groups:
-        limit = named.get(each.metric, math.inf)
-        if each.summary.median > limit:
-            yield (
-                each,
-                f"{title or each.key.name} on {each.key.device}: {each.metric} is "
-                f"{_number(each.summary.median)} per call (median of {each.summary.n}), "
-                f"above its limit of {_number(limit)}",
-            )
+        limit, median = named.get(each.metric, math.inf), each.summary.median
+        if median > limit:
+            what = f"{title or each.key.name} on {each.key.device}: {each.metric} is "
+            how = f"{_number(median)} per call (median of {each.summary.n})"
+            yield each, f"{what}{how}, above its limit of {_number(limit)}"
 
 
 def with_limits(

@@ -19,17 +19,14 @@ from boardprof.results.report.calls import LARGE, numbers_of
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-PERCENTILES: Final = (5, 25, 75, 95)
-"""Percentiles of a Summary; the 50th is the median."""
+PERCENTILES: Final = (5, 25, 75, 95)  # percentiles of a Summary; the 50th is the median
 
 OUTLIER_SCORE: Final = 3.5
 """A modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin, 1993)."""
 
-_LARGEST = 1e150
-"""Samples from here on have no statistics: sums of their squares would not fit a float."""
+_LARGEST = 1e150  # from here on, the sum of samples' squares would not fit a float
 
-_MAD_TO_SIGMA = 0.6745
-"""The median absolute deviation of a normal distribution, in standard deviations."""
+_MAD_TO_SIGMA = 0.6745  # median absolute deviation of a normal distribution, in standard deviations
 
 _MEAN_DEVIATION_TO_SIGMA = 1.253314
 """A normal distribution's standard deviation over its mean absolute deviation: sqrt(pi / 2)."""
@@ -49,40 +46,26 @@ class Summary:
     """Statistics of samples, in the unit of the samples.
 
     Counts stay whole; a value between two of them is a float.
-
-    Attributes:
-        n: how many samples, >= 1.
-        minimum: the smallest.
-        median: the middle one, or halfway between the middle two.
-        mean: the average.
-        maximum: the largest.
-        stddev: standard deviation of the sample (n - 1); None for a single sample.
-        cv: coefficient of variation, ``stddev / |mean|``; None if either is missing or 0.
-        percentiles: 5, 25, 75 and 95 -> value, interpolated between samples.
-        outliers: indices of the outliers, in run order.
-        first: the cold value, of the first call before the warm-up; None if not measured.
-        is_exact: the board is deterministic and all samples are equal, so they have no noise.
     """
 
-    n: int
-    minimum: int | float
-    median: int | float
-    mean: int | float
-    maximum: int | float
-    stddev: float | None
+    n: int  # how many samples, >= 1
+    minimum: int | float  # the smallest
+    median: int | float  # the middle one, or halfway between the middle two
+    mean: int | float  # the average
+    maximum: int | float  # the largest
+    stddev: float | None  # standard deviation of the sample (n - 1); None for a single sample
+    # coefficient of variation, ``stddev / |mean|``; None if either is missing or 0
     cv: float | None
+    # 5, 25, 75 and 95 -> value, interpolated between samples
     percentiles: Mapping[int, int | float]
-    outliers: tuple[int, ...] = ()
+    outliers: tuple[int, ...] = ()  # indices of the outliers, in run order
+    # the cold value, of the first call before the warm-up; None if not measured
     first: int | float | None = None
+    # the board is deterministic and all samples are equal, so they have no noise
     is_exact: bool = False
 
     def exactly(self, name: str) -> int | float:
-        """Return one of the numbers by its name.
-
-        Args:
-            name: ``min``, ``median``, ``mean``, ``max``, ``cold``, or a percentile such as ``p95``.
-                There must be such a value.
-        """
+        """Return the value of ``min``, ``median``, ``cold`` or ``p95``, which must exist."""
         if name.removeprefix("p").isdigit():
             return self.percentiles[int(name.removeprefix("p"))]
         value: int | float = getattr(self, _ATTRIBUTES[name])
@@ -204,12 +187,7 @@ def _far_of_many(values: Sequence[int | float], score: float) -> tuple[int, ...]
 
 def _mean(values: Sequence[int | float]) -> int | float:
     """Return the average; of integers, the float nearest to it, or an integer."""
-    many = _many(values)
-    if many is not None and many.dtype.kind == "i":
-        most = max(-int(many.min()), int(many.max()))
-        fits = most * len(values) < 1 << 63
-        return _quotient(int(many.sum()) if fits else sum(values), len(values))
-    if many is None and set(map(type, values)) == {int}:
+    if set(map(type, values)) == {int}:
         return _quotient(sum(values), len(values))
     return statistics.fmean(values)
 
@@ -220,18 +198,8 @@ def _quotient(number: int | float, by: int) -> int | float:
 
 def _stddev(values: Sequence[int | float], mean: int | float) -> float:
     middle = float(mean)
-    many = _many(values)
-    if many is None:
-        squares = math.fsum([(value - middle) ** 2 for value in map(float, values)])
-    else:
-        squares = math.fsum(_squares(many, middle))
+    squares = math.fsum((value - middle) ** 2 for value in map(float, values))
     return math.sqrt(squares / (len(values) - 1))
-
-
-def _squares(many: npt.NDArray[Any], middle: float) -> Iterator[float]:
-    """Yield the squares of distances; a list of all would take five times the memory."""
-    for first in range(0, len(many), LARGE):
-        yield from ((many[first : first + LARGE].astype("d") - middle) ** 2).tolist()
 
 
 def _share(stddev: float, mean: int | float) -> float | None:
@@ -357,25 +325,18 @@ def _arrangements(ranks: tuple[int, ...], chosen: int) -> tuple[int, ...]:
 
 # -- changes in a series -------------------------------------------------------------------------
 
-FALSE_ALARMS: Final = 0.01
-"""The largest share of series without a change in which one is found."""
+FALSE_ALARMS: Final = 0.01  # the largest share of series without a change in which one is found
 
 
 @dataclass(frozen=True)
 class Change:
-    """A place from which on values have another level.
+    """A place from which on values have another level."""
 
-    Attributes:
-        at: number of the first value after the change, from 0.
-        before: median of the values since the change before this one.
-        after: median of the values up to the next change.
-        p: the probability of a difference like this one anywhere in a series without a change; None
-            for exact values.
-    """
-
-    at: int
-    before: int | float
-    after: int | float
+    at: int  # number of the first value after the change, from 0
+    before: int | float  # median of the values since the change before this one
+    after: int | float  # median of the values up to the next change
+    # the probability of a difference like this one anywhere in a series without a change; None for
+    # exact values
     p: float | None
 
 
@@ -424,8 +385,7 @@ def _splits(values: Sequence[int | float], first: int) -> Iterator[tuple[int, fl
             return
 
 
-_Part: TypeAlias = tuple[int, int]
-"""First value of a part, and the first one after it."""
+_Part: TypeAlias = tuple[int, int]  # first value of a part, and the first one after it
 
 
 def _heads(n: int, least: int) -> list[_Part]:

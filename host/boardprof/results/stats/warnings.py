@@ -52,8 +52,7 @@ _RARE = 0.05
 _DRIFT_P = 0.001
 """This is tested in every run, so false alarms must be rare: they occur in one of 500 runs."""
 
-_NEARLY_1 = 1 - 1e-12
-"""The transform of 1 is infinite."""
+_NEARLY_1 = 1 - 1e-12  # the transform of 1 is infinite
 
 _LEAST_SHARE = 0.2
 _LEAST_SAMPLES = 3
@@ -69,23 +68,14 @@ _FEWEST_NOT_EQUAL = 10
 
 @dataclass(frozen=True)
 class Warning_:
-    """One warning.
+    """One warning."""
 
-    Attributes:
-        kind: what it is.
-        key: the group of rows.
-        metric: the column.
-        text: what was seen, in one sentence.
-        hint: what to do, in one sentence.
-        has_others: other groups differ from this one only in their arguments.
-    """
-
-    kind: Kind
-    key: GroupKey
-    metric: str
-    text: str
-    hint: str
-    has_others: bool = False
+    kind: Kind  # what it is
+    key: GroupKey  # the group of rows
+    metric: str  # the column
+    text: str  # what was seen, in one sentence
+    hint: str  # what to do, in one sentence
+    has_others: bool = False  # other groups differ from this one only in their arguments
 
     def __str__(self) -> str:
         """Return the subject and both sentences."""
@@ -107,16 +97,14 @@ def warnings(report: Report) -> list[Warning_]:
 def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
     """Return the warnings from a Report's `summaries`."""
     found: list[Warning_] = []
-    seen: Counter[GroupKey] = Counter(
-        replace(group.key, shapes="") for group in main_metrics(groups)
-    )
-    for group in main_metrics(groups):
+    judged = main_metrics(groups)
+    seen = Counter(replace(group.key, shapes="") for group in judged)
+    for group in judged:
         if group.doubts:  # the answer names them, and the spread of wrong numbers says nothing
             continue
+        has_others = seen[replace(group.key, shapes="")] > 1
         of_group = [
-            Warning_(
-                kind, group.key, group.metric, text, hint, seen[replace(group.key, shapes="")] > 1
-            )
+            Warning_(kind, group.key, group.metric, text, hint, has_others)
             for kind, judge in _JUDGES.items()
             for text, hint in _told(kind, group, judge(group))
         ]
@@ -216,27 +204,22 @@ def _drift(group: GroupSummary) -> _Doubts:
 
 def modes_of(group: GroupSummary) -> tuple[Mode, Mode] | None:
     """Return the two groups of the samples; None if there is one group, or too few samples."""
-    if group.summary.n < _LEAST_FOR_SHAPE:
+    modes = two_modes(group.values) if group.summary.n >= _LEAST_FOR_SHAPE else None
+    if modes is None or not _matters(group, modes[1].middle - modes[0].middle):
         return None
-    if (modes := two_modes(group.values)) is None:
-        return None
-    low, high = modes
-    return modes if _matters(group, high.middle - low.middle) else None
+    return modes
 
 
 def _bimodal(group: GroupSummary) -> _Doubts:
     if (modes := modes_of(group)) is not None:
         low, high = modes
+        what = "an interrupt (try --mask-interrupts), a cache or flash line"
+        if _shares_its_cpu(group):
+            what = "another program, the speed of the CPU"
         yield (
             f"the samples fall into two groups, {low.n} near {_figure(low.middle)} and {high.n} "
             f"near {_figure(high.middle)}: their median says little.",
-            "Look for what alternates: "
-            + (
-                "another program, the speed of the CPU, data that differs from call to call."
-                if _shares_its_cpu(group)
-                else "an interrupt (try --mask-interrupts), a cache or flash line, data that "
-                "differs from call to call."
-            ),
+            f"Look for what alternates: {what}, data that differs from call to call.",
         )
 
 
@@ -244,9 +227,8 @@ def _stand_apart(group: GroupSummary) -> _Doubts:
     if (apart := _apart(group)) is None:
         return
     n, difference = len(apart.indices), apart.middle - apart.most
-    unit = "us" if group.metric.endswith("(us)") else group.metric
-    if abs(difference) == 1:
-        unit = unit.removesuffix("s") if unit != "us" else unit
+    unit = group.metric.removesuffix("s") if abs(difference) == 1 else group.metric
+    unit = "us" if group.metric.endswith("(us)") else unit
     yield (
         f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {_figure(abs(difference))} "
         f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, which take "
@@ -288,8 +270,7 @@ def _coarse(group: GroupSummary) -> _Doubts:
         share = "more than the median"
         if median:
             percent = 100 * step / median
-            share = f"{percent:,.0f}" if percent >= 10 else f"{percent:.2g}"
-            share += " % of the median"
+            share = f"{percent:{',.0f' if percent >= 10 else '.2g'}} % of the median"
         yield (
             f"one step of its clock, {step:.3g}, is {share}.",
             _as_given(many)

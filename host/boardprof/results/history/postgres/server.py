@@ -31,14 +31,12 @@ from boardprof.results.history.run import HistoryError, storable
 _FORM: Final = "postgresql://USER@HOST:PORT/DATABASE, with the password in ~/.pgpass or PGPASSWORD"
 _ELSEWHERE: Final = "BOARDPROF_HISTORY=FILE uses a file, BOARDPROF_HISTORY=off keeps no history"
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret")
-_SHORTEST: Final = 4
-"""A shorter text is part of many words."""
+_SHORTEST: Final = 4  # a shorter text is part of many words
 
 _ONE_MOMENT: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 """All reads see the same state, even if others write meanwhile."""
 
-_GRACE_S: Final = 2.0
-"""The server is to give up by itself first: it knows why."""
+_GRACE_S: Final = 2.0  # the server is to give up by itself first: it knows why
 
 
 class PostgresDatabase:
@@ -120,7 +118,8 @@ class PostgresDatabase:
         wait_ms = max(1, round(self.timeout_s * 1000))
         limits = (f"SET LOCAL {name}_timeout = {wait_ms}" for name in ("statement", "lock"))
         try:
-            with watch, self._engine.connect() as connection, connection.begin():
+            watching = contextlib.closing(watch)
+            with watching, self._engine.connect() as connection, connection.begin():
                 connection.exec_driver_sql("; ".join([*settings, *limits]))
                 yield connection
         except (DBAPIError, psycopg.Error, VersionRowError) as error:
@@ -194,10 +193,7 @@ class _Watch:
         self._socket: socket.socket | None = None
         self.has_ended = False
 
-    def __enter__(self) -> _Watch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -236,7 +232,6 @@ class _WatchedConnection(psycopg.Connection[Any]):
 
 
 def _parts(url: str) -> dict[str, object]:
-    """Return the parts of a URL."""
     refused = UsageError("The URL of the history is not a valid PostgreSQL URL.", hint=_FORM)
     try:
         parts: dict[str, object] = {**conninfo_to_dict(url)}
@@ -293,8 +288,7 @@ _TABLES: Final = text(
     "AND relname IN ('alembic_version', 'runs', 'candidates')"
 )
 
-_FETCHED: Final = 200
-"""Rows that are fetched at a time: a name usually means the first one."""
+_FETCHED: Final = 200  # rows that are fetched at a time: a name usually means the first one
 
 
 class VersionRowError(Exception):
@@ -315,10 +309,6 @@ class PostgresRuns(SqlRuns):
         found = self.connection.exec_driver_sql(_marked(statement), _storable(values))
         return found.mappings() if found.returns_rows else ()
 
-    def execute_each(self, statement: str, values: Sequence[Sequence[object]]) -> None:
-        """Execute a statement for each of several lists of values."""
-        self.connection.exec_driver_sql(_marked(statement), [*map(_storable, values)])
-
     def select(self, statement: str, values: Sequence[object]) -> Iterator[Any]:
         """Yield the rows of a statement, some at a time."""
         options = {"yield_per": _FETCHED}
@@ -331,16 +321,16 @@ class PostgresRuns(SqlRuns):
         [row] = self.execute(f"{statement} RETURNING id", values)
         return int(row["id"])
 
-    def conditions(self, choice: Choice) -> dict[str, list[object] | None]:
+    def conditions(self, choice: Choice) -> dict[str, object]:
         """Return conditions, also on the project: each of its runs meets them."""
         project, boards, functions = choice.project, choice.boards, choice.functions
         # A run may be known by the first commit of its project.
         known = "(project = ANY(?::text[]) OR project ~ '^([0-9a-f]{40}|[0-9a-f]{64})$')"
         return {
             **super().conditions(choice),
-            known: None if project is None else [[*project.ids]],
-            "boards && ?::text[]": None if boards is None else [sorted(boards)],
-            "functions && ?::text[]": None if functions is None else [sorted(functions)],
+            known: None if project is None else [*project.ids],
+            "boards && ?::text[]": None if boards is None else sorted(boards),
+            "functions && ?::text[]": None if functions is None else sorted(functions),
         }
 
 

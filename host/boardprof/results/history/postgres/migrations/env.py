@@ -5,8 +5,5 @@ from alembic import context
 
 from boardprof.results.history.postgres.server import SCHEMA
 
-context.configure(
-    connection=context.config.attributes["connection"],
-    version_table_schema=SCHEMA,
-)
+context.configure(connection=context.config.attributes["connection"], version_table_schema=SCHEMA)
 context.run_migrations()

@@ -49,9 +49,3 @@ def upgrade() -> None:
         sa.Column("result", sa.Text, nullable=False),
         schema=_SCHEMA,
     )
-
-
-def downgrade() -> None:
-    """Drop them, with all that they hold."""
-    op.drop_table("candidates", schema=_SCHEMA)
-    op.drop_table("runs", schema=_SCHEMA)
