@@ -585,7 +585,8 @@ def _range(row: _Row) -> str:
     least, most = group.summary.minimum, group.summary.maximum
     if least == most or row.certainty == _TOO_SHORT:
         return ""
-    ends = " to ".join(row.text(end, group) for end in (least, most))
+    decimals = None if least == int(least) and most == int(most) else row.decimals(group)
+    ends = " to ".join(row.text(end, group, decimals) for end in (least, most))
     return f" ({ends} {row.unit(group.metric)})"
 
 

@@ -47,6 +47,8 @@ def cell(metric: Metric, column: str, separator: str) -> str:
     """Return ``metric`` as our table prints it."""
     if isinstance(metric, str):
         return bounded(metric)
+    if isinstance(metric, Duration) and 0 < abs(metric.microseconds) < 1:
+        return f"{metric.microseconds:.3g}"
     if not isinstance(metric, Ratio):
         return tvm_cell(metric, separator)
     if column.endswith("(%)"):
@@ -59,7 +61,7 @@ def per_call_cell(value: int | Decimal | Duration | None, separator: str) -> str
     if value is None:
         return ""
     if isinstance(value, Duration):
-        return tvm_cell(value, separator)
+        return cell(value, "", separator)
     if isinstance(value, int):
         return digits(value, separator)
     rounded = f"{value:,.2f}"

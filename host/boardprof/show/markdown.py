@@ -50,10 +50,10 @@ from boardprof.show.comparison_table import (
 )
 from boardprof.show.layout import Column
 
-_SENTENCE = re.compile(r"[^\W_]+(?:[ .,:;()%+=?±-]|[^\W_])*")
+_SENTENCE = re.compile(r"[^\W_]+(?:[ .,:;()%+=?±'-]|[^\W_])*")
 """Letters, digits, and characters that no renderer takes as markup, a link, an issue or a user."""
 
-_PLAIN = re.compile(r"[\w .,:;=()\[\]{}/+*%'^?!@$-]+")
+_PLAIN = re.compile(r"[\w .,:;=()\[\]{}/+*%±'^?!@$-]+")
 _KEYS = (LABEL, "Flags", "Argument Shapes")
 _LEFT_OUT = frozenset({*KEY_COLUMNS, LABEL, "Hash"})
 

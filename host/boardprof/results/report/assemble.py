@@ -59,7 +59,9 @@ def assemble(
     totals = totals_of(measurements)
     if swept is None:
         swept = len({m.flags for m in measurements if m.flags is not None}) > 1
-    rows = (row for m in measurements for row in rows_of(m, totals.get(m.device.name, {}), swept))
+    # A sum over samples with other numbers of calls is not a whole that anything is a share of.
+    wholes = totals if len({m.number for m in measurements}) == 1 else {}
+    rows = (row for m in measurements for row in rows_of(m, wholes.get(m.device.name, {}), swept))
     configuration = configuration_of(measurements)
     if missing:
         configuration["Missing"] = "; ".join(missing)
