@@ -11,10 +11,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,8 +24,8 @@ from boardprof.base.errors import BoardError, BoardTimeoutError, LinkError, Miss
 from boardprof.base.files import check_runnable
 from boardprof.base.processes import comes_from
 from boardprof.wire.transport.base import DescriptorTransport, Transport
-from boardprof.wire.transport.emulator import EmulatorLock, QemuClock
 from boardprof.wire.transport.keyed import KEY_VARIABLE
+from boardprof.wire.transport.qemu_clock import QemuClock
 from boardprof.wire.transport.sockets import SCHEME, connect_socket, stream_of
 
 ANNOUNCEMENT = "listening on "
@@ -45,6 +45,14 @@ _FRAME_END = 0
 _FRAME_BYTES = 256
 """From here on, bytes are passed on without a frame's end: a board may print for ever."""
 
+
+_TIE = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""What setpriv does, where it is not installed: PR_SET_PDEATHSIG, SIGKILL (prctl(2))."""
 
 _Started = subprocess.Popen[bytes] | BaseException
 
@@ -121,13 +129,7 @@ def _tied_to_us(command: list[str]) -> list[str]:
     """Return the command that has the kernel end the child when we are killed before we can."""
     setpriv = shutil.which("setpriv")
     if setpriv is None:
-        warnings.warn(
-            f"setpriv was not found. If this process is killed, {Path(command[0]).name} keeps "
-            "running until the next start of an emulator ends it. Install util-linux.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-        return command
+        return [sys.executable, "-IS", "-c", _TIE, f"{os.getpid()}", *command]
     return [setpriv, "--pdeathsig", "KILL", *command]
 
 
@@ -137,9 +139,7 @@ class ChildProcess:
     Its output goes to a file, because a full pipe would stop it.
     """
 
-    def __init__(
-        self, command: Sequence[str], package: str | None, *, lock: EmulatorLock | None = None
-    ) -> None:
+    def __init__(self, command: Sequence[str], package: str | None) -> None:
         """Start ``command``, a program of this Debian package."""
         program = shutil.which(command[0])
         if program is None:
@@ -154,13 +154,7 @@ class ChildProcess:
         finally:
             if self.clock is not None:
                 self.clock.started()
-        self._finalizer = weakref.finalize(self, _end, self._process, lock, os.getpid())
-        if lock is not None:
-            try:
-                lock.started(self._process.pid, whole)
-            except BaseException:
-                self.close()
-                raise
+        self._finalizer = weakref.finalize(self, _end, self._process, os.getpid())
         self.name = Path(command[0]).name
         self.command = tuple(command)  # what it does, without what is for us alone
 
@@ -241,7 +235,7 @@ def _how(code: int) -> str:
     return f"with code {code}" if code >= 0 else f"by signal {-code} ({signal.strsignal(-code)})"
 
 
-def _end(process: subprocess.Popen[bytes], lock: EmulatorLock | None, parent: int) -> None:
+def _end(process: subprocess.Popen[bytes], parent: int) -> None:
     if os.getpid() != parent:  # a fork of it, which is not the parent of the child
         return
     if process.poll() is None:
@@ -254,8 +248,6 @@ def _end(process: subprocess.Popen[bytes], lock: EmulatorLock | None, parent: in
             # A stalled machine may take seconds; it ends in any case.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_KILL_S)
-    if lock is not None:
-        lock.ended()
 
 
 class EmulatorLine:
@@ -324,7 +316,6 @@ def spawn_and_accept(
     package: str | None,
     timeout_s: float,
     *,
-    lock: EmulatorLock | None = None,
     is_emulator: bool = False,
 ) -> Transport:
     """Listen, start a child that connects to ``{port}``, and accept it.
@@ -337,7 +328,7 @@ def spawn_and_accept(
         port = listener.getsockname()[1]
         name = f"{SCHEME}127.0.0.1:{port}"
         command = [part.replace("{port}", str(port)) for part in command]
-        child = ChildProcess(command, package, lock=lock)
+        child = ChildProcess(command, package)
         with contextlib.ExitStack() as on_error:
             on_error.callback(child.close)
             connection = _accept(listener, child, timeout_s)
@@ -350,11 +341,10 @@ def spawn_and_connect(
     package: str | None,
     timeout_s: float,
     *,
-    lock: EmulatorLock | None = None,
     is_emulator: bool = False,
 ) -> Transport:
     """Start a child that listens and says where, and connect to it; see `spawn_and_accept`."""
-    child = ChildProcess(command, package, lock=lock)
+    child = ChildProcess(command, package)
     with contextlib.ExitStack() as on_error:
         on_error.callback(child.close)
         name = SCHEME + _announced(child, timeout_s)
