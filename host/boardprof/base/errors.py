@@ -113,18 +113,8 @@ _LISTS = ("--no-inline",)
 """Options whose parameter is a list."""
 
 _IN_PYTEST = frozenset(
-    f"--{name}"
-    for name in (
-        "ab-rev",
-        "allow",
-        "baud",
-        "board",
-        "fail-if",
-        "port",
-        "save",
-        "timeout",
-        "wall-timeout",
-    )
+    {"--ab-rev", "--allow", "--baud", "--board", "--fail-if", "--port"}
+    | {"--save", "--timeout", "--wall-timeout"}
 )
 """Options that pytest has, too, under names that begin with ``--bp-``."""
 
@@ -132,17 +122,8 @@ _prefix = ""
 """With which the options of the caller begin: ``--``, ``--bp-`` in pytest, or "" in Python."""
 
 _OF_CONNECTIONS = frozenset(
-    f"--{name}"
-    for name in (
-        "baud",
-        "debug-probe",
-        "image",
-        "key-file",
-        "port",
-        "takeover",
-        "timeout",
-        "wall-timeout",
-    )
+    {"--baud", "--debug-probe", "--image", "--key-file", "--port", "--takeover"}
+    | {"--timeout", "--wall-timeout"}
 )
 """Options of most commands that reach a board, but not of all."""
 

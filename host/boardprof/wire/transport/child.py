@@ -170,9 +170,7 @@ class ChildProcess:
 
     def output(self) -> str:
         """Return what the child has printed so far."""
-        # Not seek and read: the position is the child's too, and it would go on writing there.
-        descriptor = self._output.fileno()
-        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+        return printed_to(self._output)
 
     def explain(self) -> str:
         """Return what the child printed, and how it ended, as lines for an error message."""
@@ -235,9 +233,22 @@ def _how(code: int) -> str:
     return f"with code {code}" if code >= 0 else f"by signal {-code} ({signal.strsignal(-code)})"
 
 
+def printed_to(file: IO[bytes]) -> str:
+    """Return what a child has written to a file so far; "" if the file is closed."""
+    if file.closed:
+        return ""
+    # Not seek and read: the position is the child's too, and it would go on writing there.
+    descriptor = file.fileno()
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+
+
 def _end(process: subprocess.Popen[bytes], parent: int) -> None:
-    if os.getpid() != parent:  # a fork of it, which is not the parent of the child
-        return
+    if os.getpid() == parent:  # not a fork of it, which is not the parent of the child
+        end_child(process)
+
+
+def end_child(process: subprocess.Popen[bytes]) -> None:
+    """End a process and wait for it, first without force."""
     if process.poll() is None:
         process.terminate()
         process.send_signal(signal.SIGCONT)  # a child that is paused would not hear of it
