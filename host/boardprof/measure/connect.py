@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgpack
 
@@ -46,10 +45,6 @@ from boardprof.wire.link.no_answer import default_limit_s
 from boardprof.wire.link.replies import make_claim
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport
-
-if TYPE_CHECKING:
-    from boardprof.target.build.firmware import BuiltFirmware
-
 
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call, if the board does not guard calls, in seconds."""

@@ -8,7 +8,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import msgpack
@@ -350,12 +349,7 @@ class Placement:
         self._main.slots = [slot for slot in self._slots if not slot.is_out]
         self._size = self._lay_out(len(FENCE) * self._is_fenced)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Free the blocks; if the board is in a call or gone, before the next are reserved."""
         # After an error, that error is raised, not one from freeing the blocks.
         blocks, self._blocks = self._blocks, []

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Self
 
 from boardprof.base.errors import BoardprofError, FrameError, RpcError, UsageError, agent_option
@@ -227,12 +226,7 @@ class Stream:
         """Return the stream."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close the stream. After another error, ignore further errors."""
         if error is None:
             self.close()

@@ -17,6 +17,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import cache, partial
 from pathlib import Path
 from typing import IO
 
@@ -54,7 +56,7 @@ if os.getppid() == int(sys.argv[1]):
 """
 """What setpriv does, where it is not installed: PR_SET_PDEATHSIG, SIGKILL (prctl(2))."""
 
-_Started = subprocess.Popen[bytes] | BaseException
+_Child = subprocess.Popen[bytes]
 
 
 class _Spawner:
@@ -65,39 +67,39 @@ class _Spawner:
     """
 
     def __init__(self) -> None:
-        self.process_id = os.getpid()
-        self._wanted: queue.SimpleQueue[
-            tuple[list[str], IO[bytes], list[int], queue.SimpleQueue[_Started]]
-        ] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[tuple[Future[_Child], Callable[[], _Child]]]
+        self._wanted = queue.SimpleQueue()
         threading.Thread(target=self._run, name="boardprof spawner", daemon=True).start()
 
-    def start(
-        self, command: list[str], output: IO[bytes], inherited: list[int]
-    ) -> subprocess.Popen[bytes]:
-        started: queue.SimpleQueue[_Started] = queue.SimpleQueue()
-        self._wanted.put((command, output, inherited, started))
+    def start(self, command: list[str], output: IO[bytes], inherited: list[int]) -> _Child:
+        started: Future[_Child] = Future()
+        self._wanted.put((started, partial(_popen, command, output, inherited)))
         try:
-            child = started.get(timeout=_START_S)
-        except queue.Empty as error:
+            return started.result(_START_S)
+        except TimeoutError as error:
             raise BoardError(
                 f"{command[0]} did not start within {_START_S:g} s.",
                 hint="check whether its file system responds",
             ) from error
-        if isinstance(child, BaseException):
-            raise child
-        return child
 
     def _run(self) -> None:
         while True:
-            command, output, inherited, started = self._wanted.get()
+            started, start = self._wanted.get()
             try:
-                started.put(_popen(command, output, inherited))
+                started.set_result(start())
             except BaseException as error:
-                started.put(error)
-            del output, started  # or the last child would not be let go of until the next one
+                started.set_exception(error)
+            del started, start  # or the last child would not be let go of until the next one
 
 
-def _popen(command: list[str], output: IO[bytes], inherited: list[int]) -> subprocess.Popen[bytes]:
+@cache
+def _spawner_of(process: int) -> _Spawner:
+    """Return the spawner of this process: a fork has no threads."""
+    del process
+    return _Spawner()
+
+
+def _popen(command: list[str], output: IO[bytes], inherited: list[int]) -> _Child:
     # The key is for agents elsewhere: our own child does not ask for one.
     environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
     # A new session: Ctrl-C reaches us, and we end the child.
@@ -110,19 +112,6 @@ def _popen(command: list[str], output: IO[bytes], inherited: list[int]) -> subpr
         pass_fds=inherited,
         env=environment,
     )
-
-
-_spawner: _Spawner | None = None
-_spawner_lock = threading.Lock()
-
-
-def _spawn(command: list[str], output: IO[bytes], inherited: list[int]) -> subprocess.Popen[bytes]:
-    global _spawner
-    with _spawner_lock:
-        if _spawner is None or _spawner.process_id != os.getpid():  # a fork has no threads
-            _spawner = _Spawner()
-        spawner = _spawner
-    return spawner.start(command, output, inherited)
 
 
 def _tied_to_us(command: list[str]) -> list[str]:
@@ -150,7 +139,8 @@ class ChildProcess:
         whole = [program, *command[1:], *(self.clock.arguments if self.clock else ())]
         inherited = [self.clock.inherited] if self.clock else []
         try:
-            self._process = _spawn(_tied_to_us(whole), self._output, inherited)
+            spawner = _spawner_of(os.getpid())
+            self._process = spawner.start(_tied_to_us(whole), self._output, inherited)
         finally:
             if self.clock is not None:
                 self.clock.started()

@@ -19,7 +19,7 @@ from boardprof.base.connection import BRACKETS, FORMS, host_and_port
 from boardprof.base.errors import BoardError, UsageError
 from boardprof.base.files import check_runnable
 from boardprof.wire.transport.base import DescriptorTransport, Transport
-from boardprof.wire.transport.keyed import seal, without_key
+from boardprof.wire.transport.keyed import UnkeyedTransport, seal
 
 SCHEME = "socket://"
 """The prefix that distinguishes a TCP port from a device path."""
@@ -79,7 +79,7 @@ def connect_tcp(port: str, timeout_s: float, key: bytes | None = None) -> Transp
     AuthenticationError when the agent asks for one.
     """
     stream = stream_of(connect_socket(port, timeout_s), port)
-    return without_key(stream) if key is None else seal(stream, key, timeout_s)
+    return UnkeyedTransport(stream) if key is None else seal(stream, key, timeout_s)
 
 
 # -- an agent as a shared library in this process, on its own thread -------------------------------
