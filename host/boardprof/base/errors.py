@@ -169,11 +169,7 @@ def option(name: str, value: str | None = None) -> str:
 def agent_option(name: str, value: int | None = None) -> str:
     """Return an option of the agent as a hint names it: in C, and in a board's file.
 
-    Firmware with a build of its own has no board.toml.
-
-    Args:
-        name: in lower case, without BP_CFG_.
-        value: to set; None to name only the option.
+    Firmware with a build of its own has no board.toml. ``name`` is without BP_CFG_.
     """
     macro, key = f"BP_CFG_{name.upper()}", name
     if value is not None:
@@ -408,17 +404,11 @@ class DeviceEndedError(DeviceError):
 
 @dataclass(frozen=True)
 class Location:
-    """A place in the sources.
+    """A place in the sources."""
 
-    Attributes:
-        path: of the file, as the compiler was given it; "" if only the function is known.
-        line: counted from 1; 0 if not known.
-        function: its name, None if not known.
-    """
-
-    path: str
-    line: int
-    function: str | None
+    path: str  # of the file, as the compiler was given it; "" if only the function is known
+    line: int  # counted from 1; 0 if not known
+    function: str | None  # its name, None if not known
 
     @property
     def is_agents(self) -> bool:

@@ -486,12 +486,7 @@ class Board:
         return remote
 
     def described(self, measurement: Measurement, calls_before: int | None) -> Measurement:
-        """Add facts from the board's build and description to a measurement.
-
-        Args:
-            measurement: made on this board.
-            calls_before: the value of `calls_before` before it.
-        """
+        """Add facts from the build and the description, and `calls_before` as it was before it."""
         return replace(
             measurement,
             flags=self.flags,

@@ -37,27 +37,18 @@ class FunctionInfo:
 
 @dataclass(frozen=True)
 class CounterInfo:
-    """One counter as the board describes it.
+    """One counter as the board describes it."""
 
-    Attributes:
-        name: the metric's name; ``COLLECTOR.name`` if an earlier collector has that name.
-        source: the register or call that it is read from.
-        bits: width; differences are modulo 2**bits.
-        hz: rate of a clock; 0 if it is not a clock.
-        coarse_hz: rate of the slower clock that reveals its wraps; 0 if absent.
-        detail: the system's error number when it was refused.
-        instruction_ns: what each instruction takes on the clock of the same collector, whose ticks
-            are counted in instructions; 0 for any other counter.
-    """
-
-    name: str
-    source: str
-    bits: int
-    hz: int
-    coarse_hz: int
+    name: str  # the metric's; ``COLLECTOR.name`` if an earlier collector has that name
+    source: str  # the register or call that it is read from
+    bits: int  # width; differences are modulo 2**bits
+    hz: int  # rate of a clock; 0 if it is not a clock
+    coarse_hz: int  # rate of the slower clock that reveals its wraps; 0 if absent
     counts_in_sleep: bool
     status: CounterStatus
-    detail: int
+    detail: int  # the system's error number when it was refused
+    # What each instruction takes on the clock of the same collector, whose ticks are counted in
+    # instructions; 0 for any other counter.
     instruction_ns: int = 0
 
     @property

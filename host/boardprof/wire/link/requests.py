@@ -205,7 +205,9 @@ class Requests:
             if request is not None and self._is_answer(frame, request):
                 frames.append(frame)
                 if frame.kind == FrameKind.PROGRESS:
-                    self._put_off(request, now_s)
+                    request.alive = True  # the board works on it, so the next retry can wait
+                    if not request.cancel:
+                        request.resend_at_s = now_s + request.alive_resend_s
                 else:
                     self._end(request, now_s)
             else:
@@ -221,12 +223,6 @@ class Requests:
             and kind in _ANSWERS[request.kind]
             and (version == PROTOCOL_VERSION or kind == FrameKind.WELCOME)
         )
-
-    def _put_off(self, request: _Request, now_s: float) -> None:
-        """Note that the board is working on it, so the next retry can wait."""
-        request.alive = True
-        if not request.cancel:
-            request.resend_at_s = now_s + request.alive_resend_s
 
     @property
     def pending(self) -> bytes:

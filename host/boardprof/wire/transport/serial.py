@@ -106,7 +106,7 @@ class UsbLine:
 def connect_serial(device: str, baud: int, lines: ControlLines | None = None) -> Transport:
     """Open ``device`` for this process alone; a known USB port by its serial number (`UsbLine`)."""
     line = _open(device, baud, lines or ControlLines())
-    if not is_usb(line.name):
+    if line.name not in _known:
         return line
     # The reset pulse is for the beginning.
     kept = ControlLines() if lines is None else replace(lines, reset="")
@@ -356,11 +356,6 @@ def remember(path: str, now: str) -> None:
         identity = _identity(port)
         if identity is not None and os.path.realpath(port.device) == os.path.realpath(now):
             _known[path] = _known[now] = identity
-
-
-def is_usb(path: str) -> bool:
-    """Return whether a port that was opened can be found again by its serial number."""
-    return path in _known
 
 
 def current_path(path: str) -> str:
