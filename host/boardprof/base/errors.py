@@ -109,9 +109,7 @@ _PARAMETERS = {
 }
 """Options of the command line, and what they are in Python."""
 
-_LISTS = ("--no-inline",)
-"""Options whose parameter is a list."""
-
+_LISTS = ("--no-inline",)  # options whose parameter is a list
 _IN_PYTEST = frozenset(
     {"--ab-rev", "--allow", "--baud", "--board", "--fail-if", "--port"}
     | {"--save", "--timeout", "--wall-timeout"}

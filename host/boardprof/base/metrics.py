@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, SupportsFloat, SupportsIndex, TypeAlias, cast, final
 
-_FLOAT32_DIGITS = 9
-"""The most digits that a C ``float`` needs."""
+_FLOAT32_DIGITS = 9  # the most digits that a C ``float`` needs
 
 
 @final

@@ -50,12 +50,8 @@ DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call, if the board does not guard calls, in seconds."""
 
 _GUARD = "bp.guard"
-_GRACE_S = 5.0
-"""Longest delay of a board's report that it has stopped a call, in seconds."""
-
-_WALL_S = 30.0
-"""Longest wall time of a call on an emulated board."""
-
+_GRACE_S = 5.0  # longest delay of a board's report that it has stopped a call, in seconds
+_WALL_S = 30.0  # longest wall time of a call on an emulated board
 _HELLO_TIMEOUT_S = 10.0
 
 _ASK_S = 2.0

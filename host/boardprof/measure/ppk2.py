@@ -36,9 +36,7 @@ _QUIET = 5000
 _WAIT_S = 5.0
 """Longest wall time until these have come, or until windows have ended that are still missing."""
 
-_LARGEST_MV = 5000
-"""The PPK2 measures up to 5 V (Nordic, PPK2 user guide, specifications)."""
-
+_LARGEST_MV = 5000  # the PPK2 measures up to 5 V (Nordic, PPK2 user guide, specifications)
 _FEWEST = 10
 """Samples of a window; in shorter ones, the edges alone are more than 10 % off."""
 

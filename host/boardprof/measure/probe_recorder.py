@@ -60,15 +60,9 @@ _SLOTS, _CALIBRATE = "bp.trace_slots", "bp.trace_calibrate"
 _KEPT, _READ = "bp.trace_kept", "bp.trace_read"
 _TASKS = "bp.trace_tasks"
 
-_RECORDING = "a recording of probes"
-"""What a thread holds the board for, for messages."""
-
-_REPLY_OVERHEAD = 16
-"""Bytes of a reply besides the words of a ring, at most."""
-
-_CALIBRATION = "bp_calibration"
-"""Name of the probes that bp.trace_calibrate runs."""
-
+_RECORDING = "a recording of probes"  # what a thread holds the board for, for messages
+_REPLY_OVERHEAD = 16  # bytes of a reply besides the words of a ring, at most
+_CALIBRATION = "bp_calibration"  # name of the probes that bp.trace_calibrate runs
 _INTERRUPT = "bp_interrupt"
 """Name of the marks around an interrupt that it triggers, if the board's port can."""
 
@@ -84,13 +78,10 @@ _MOST_ON_ITS_WAY = 1 << 20
 _CALIBRATIONS = 3
 """How often the costs of probes are measured, if events of the firmware come in between."""
 
-_LAST_BLOCK_S = 5.0
-"""How long the last block is waited for, as long as none comes."""
+_LAST_BLOCK_S = 5.0  # how long the last block is waited for, as long as none comes
 
 
-_RATE_S = 0.1
-"""How long is waited at most for `_RATE_TICKS`, to learn the rate of the trace clock."""
-
+_RATE_S = 0.1  # how long is waited at most for `_RATE_TICKS`, to learn the rate of the trace clock
 _RATE_TICKS = 20
 
 _RATE_MARGIN = {"cycles": 1.1, "instructions": 2.0}

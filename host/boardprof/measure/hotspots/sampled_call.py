@@ -61,9 +61,7 @@ _SAMPLE, _SAMPLING = "bp.sample", "bp.sampling"
 _FEWEST = 16
 """Samples that the free part of the arena must hold. Half of them is room for the last call's."""
 
-_MOST_CALLS = 200_000
-"""Calls after which a short function has been tried long enough."""
-
+_MOST_CALLS = 200_000  # calls after which a short function has been tried long enough
 _CALLS_AT_ONCE = 10_000
 
 _AGENT = ("bp_thunk", "bp_sampled", "bp_port_sample_")
@@ -265,13 +263,9 @@ _ANSWER_S = 5.0
 _REQUEST_S = 0.02
 """Wall time of one request for samples, seconds; OpenOCD serves nobody else meanwhile."""
 
-_LEAST_MEAN_S = 1e-3
-"""Shortest mean of the waits between reads, seconds."""
-
+_LEAST_MEAN_S = 1e-3  # shortest mean of the waits between reads, seconds
 _MOST_MEAN_S = 0.5
-_MOST_WAIT_S = 4.0
-"""However long the server says that a read takes."""
-
+_MOST_WAIT_S = 4.0  # however long the server says that a read takes
 _READ = """apply {{waits} {
     set found {}
     set spent 0
@@ -412,9 +406,7 @@ _ENOUGH = 16
 """Reads after which they are judged if all are the same. Some hit the agent, after a request."""
 
 _OF_AGENT, _STATE = "bp_", "bp_agent"
-_WORDS = 16
-"""The boot id is among the first words of the agent's state."""
-
+_WORDS = 16  # the boot id is among the first words of the agent's state
 _COLLECTOR = 1  # mask of bp.measure: it must not be 0
 
 

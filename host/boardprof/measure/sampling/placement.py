@@ -193,15 +193,11 @@ _SPAN = struct.Struct("<BBIII")
 _SPAN_WITH_COPY = struct.Struct("<BBIIII")
 _BIN_8 = 0xC4
 
-_HOLE = 64
-"""Bytes between two pieces that cost less to transfer than a second call."""
-
+_HOLE = 64  # bytes between two pieces that cost less to transfer than a second call
 _LEAST_STORED = 256
 """Bytes below which sending an array takes hardly longer than asking for its CRC."""
 
-_MOST_COPIES = 8
-"""Copies of a call (SPEC.md 5.9)."""
-
+_MOST_COPIES = 8  # copies of a call (SPEC.md 5.9)
 _PLACE = struct.Struct("<II")
 
 _Piece = tuple[int, bytes]

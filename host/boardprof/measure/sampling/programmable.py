@@ -18,23 +18,15 @@ from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import BuiltIn, CounterStatus
 from boardprof_protocol.layout import Layout
 
-_COUNTERS = 3
-"""The section of bp.describe that has the counters."""
-
+_COUNTERS = 3  # the section of bp.describe that has the counters
 _NANOSECONDS_HZ = 1_000_000_000
 _RETIRED = "instructions"
 _RETIRED_NAMES = (_RETIRED, "papi_tot_ins", "/inst_retired/")
 """The same count as boards name it that know events by name; the last one after an Arm PMU's."""
 
-_MOST_EVENTS = 100_000
-"""Upper bound, in case a board never ends its list."""
-
-_USER = ":u"
-"""What an agent adds to an event that the system lets count in user mode alone."""
-
-_USERS = (_USER, "/u")
-"""The same also after an event of a PMU, such as armv8_pmuv3/inst_retired/."""
-
+_MOST_EVENTS = 100_000  # upper bound, in case a board never ends its list
+_USER = ":u"  # what an agent adds to an event that the system lets count in user mode alone
+_USERS = (_USER, "/u")  # the same also after an event of a PMU, such as armv8_pmuv3/inst_retired/
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 

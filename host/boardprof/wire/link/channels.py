@@ -25,11 +25,8 @@ _SLOW_CREDIT = 1 << 14
 
 _SLOW_FRAME = 1 << 12
 _STREAM_CREDIT = 1 << 16
-_SETTLE_S = 0.2
-"""How long the last bytes are waited for when a stream is closed, at least."""
-
-_LONGEST_SETTLE_S = 2.0
-"""The same, as long as some come."""
+_SETTLE_S = 0.2  # how long the last bytes are waited for when a stream is closed, at least
+_LONGEST_SETTLE_S = 2.0  # the same, as long as some come
 
 
 class Channels:

@@ -28,9 +28,7 @@ _LOOKS = 30
 _CLOCK_LOOK_S = 0.5
 """Seconds between two reads of the board's clock. Most calls end before the first."""
 
-_TIMES = 3
-"""How often the clock must be over, since a loaded machine may bring data late."""
-
+_TIMES = 3  # how often the clock must be over, since a loaded machine may bring data late
 _LATER_S = 2.0
 """Some boards end a call with the first tick of a coarse timer after the limit, 0.7 s at most; and
 what the agent does itself, around a call and between the rounds of a measurement, takes less."""
@@ -224,9 +222,7 @@ _GREETINGS: tuple[tuple[bytes, str, str], ...] = (
 MANY_NAKS = 10
 """Per session; a few occur on any line."""
 
-_LEAST = 4
-"""Fewer bytes than this are a glitch from opening the port."""
-
+_LEAST = 4  # fewer bytes than this are a glitch from opening the port
 _ENOUGH_BITS = 24
 """Bytes of frames after which a missing bit 7 is not chance: a CRC has four of any value."""
 

@@ -74,8 +74,7 @@ class RttEstimate:
         self.timeout_s = max(self.timeout_s, min(2 * self.timeout_s, ceiling_s))
 
 
-_ENOUGH_VALUES = 200
-"""Values of bytes in frames that have arrived, after which no more are noted."""
+_ENOUGH_VALUES = 200  # values of bytes in frames that have arrived, after which no more are noted
 
 
 @dataclass

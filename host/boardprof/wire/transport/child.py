@@ -41,8 +41,7 @@ _KILL_S = 30.0
 _START_S = 60.0
 _BYTE_S = 0.001
 """An emulator sends the next byte of a frame sooner; what stays out for longer may never come."""
-_GUEST_NICE = 5
-"""Leaves a third of the usual share of a processor that others want, too."""
+_GUEST_NICE = 5  # leaves a third of the usual share of a processor that others want, too
 _FRAME_END = 0
 _FRAME_BYTES = 256
 """From here on, bytes are passed on without a frame's end: a board may print for ever."""

@@ -26,8 +26,7 @@ _ASK_REGISTERS = (
 )
 """While the board stands still: otherwise QEMU tells where it was some time ago."""
 
-_PC = r"\b(?:pc +|PC=|R15=)([0-9a-f]{8,16})\b"
-"""As RISC-V, AArch64 and Arm print it."""
+_PC = r"\b(?:pc +|PC=|R15=)([0-9a-f]{8,16})\b"  # as RISC-V, AArch64 and Arm print it
 
 
 class QemuClock:

@@ -189,8 +189,7 @@ _MOST = 1 << 16
 _LOOK_S = 0.02
 """A read waits this long at a time: to change it, pyserial sets up the whole port again."""
 
-_WRITE_S = 5.0
-"""Longest wait of a write, which pyserial's rfc2217:// has on its socket."""
+_WRITE_S = 5.0  # longest wait of a write, which pyserial's rfc2217:// has on its socket
 
 
 class PyserialTransport:
