@@ -103,20 +103,18 @@ def check_probes(board: str, dictionary: Dictionary) -> None:
     )
 
 
-_CLOCK_FAULTS: dict[int, str] = {
-    TraceClockStatus.STUCK: "does not count",
-    TraceClockStatus.NARROW: "has fewer than 32 bits",
-}
-
-_CLOCK_HINTS: dict[int, str] = {
+_CLOCK_FAULTS: dict[int, tuple[str, str]] = {
     TraceClockStatus.STUCK: (
-        "build the firmware with BP_CFG_TRACE_CLOCK=1, which takes bp_port_ticks; see bp_config.h"
+        "does not count",
+        "build the firmware with BP_CFG_TRACE_CLOCK=1, which takes bp_port_ticks; see bp_config.h",
     ),
     TraceClockStatus.NARROW: (
+        "has fewer than 32 bits",
         "build the firmware with BP_CFG_TRACE_CLOCK=0, for the core's cycle counter, or with a "
-        "port whose bp_port_ticks has 32 bits or more"
+        "port whose bp_port_ticks has 32 bits or more",
     ),
 }
+"""What is wrong with the trace clock, and what to try."""
 
 
 def probe_facts(session: Session, dictionary: Dictionary) -> dict[str, Any] | None:
@@ -132,7 +130,7 @@ def probe_facts(session: Session, dictionary: Dictionary) -> dict[str, Any] | No
         "clock_unit": state.unit,
         "clock_source": state.source,
         "clock_hz": state.hz or None,
-        "clock_unsupported": _CLOCK_FAULTS.get(state.status),
+        "clock_unsupported": _CLOCK_FAULTS.get(state.status, (None,))[0],
         "recording": recording,
     }
 
@@ -227,9 +225,9 @@ class ProbeRecorder:
         self._stream: Stream | None = None
         state = self._look()
         if state.status in _CLOCK_FAULTS:
+            fault, hint = _CLOCK_FAULTS[state.status]
             raise UsageError(
-                f"The trace clock of {facts.board} {_CLOCK_FAULTS[state.status]}: {state.source}.",
-                hint=_CLOCK_HINTS[state.status],
+                f"The trace clock of {facts.board} {fault}: {state.source}.", hint=hint
             )
         self.clock = TraceClock(state.unit, state.source, state.hz)
         self.ring_bytes, self._cores = state.ring_bytes, state.cores

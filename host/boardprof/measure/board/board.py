@@ -21,7 +21,6 @@ from boardprof.measure.board.memory import Memory
 from boardprof.measure.meter import Meter
 from boardprof.measure.sampling.available_metrics import (
     ALL,
-    ListedMetric,
     asks_core_cycles,
     listed_metrics,
     metric_names,
@@ -43,6 +42,7 @@ from boardprof.measure.sampling.measure_function import (
     measure_function,
 )
 from boardprof.measure.sampling.placement import OnTransfer
+from boardprof.measure.sampling.programmable import ListedMetric
 from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
