@@ -274,7 +274,7 @@ class Line:
                     on_progress(position, length)
                 continue
             answers = now < deadline
-            if answers and channel.timeouts >= probe_after:
+            if answers and channel.timer.count >= probe_after:
                 probe_after *= 2
                 answers = is_known(name, deadline - now)
                 now = self.clock()

@@ -92,11 +92,6 @@ class _Request:
     cancel: bytes = b""
     cancels: int = 0
 
-    @property
-    def alive_resend_s(self) -> float:
-        """How long to wait after PROGRESS."""
-        return self.within(_ALIVE_RESEND_S)
-
     def within(self, wait_s: float) -> float:
         """Return a wait after which there is still time for an answer.
 
@@ -185,7 +180,7 @@ class Requests:
         request.damaged = False
         self.sent += 1
         alive = request.alive and not request.cancel
-        wait_s = request.alive_resend_s if alive else request.within(self.rtt.timeout_s)
+        wait_s = request.within(_ALIVE_RESEND_S if alive else self.rtt.timeout_s)
         request.resend_at_s = now_s + wait_s + len(encoded) * self.byte_time_s
         return encoded
 
@@ -206,7 +201,7 @@ class Requests:
                 if frame.kind == FrameKind.PROGRESS:
                     request.alive = True  # the board works on it, so the next retry can wait
                     if not request.cancel:
-                        request.resend_at_s = now_s + request.alive_resend_s
+                        request.resend_at_s = now_s + request.within(_ALIVE_RESEND_S)
                 else:
                     self._end(request, now_s)
             else:
