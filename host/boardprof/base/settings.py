@@ -27,13 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.files import (
-    check_owner,
-    home_folder,
-    our_users,
-    read_file,
-    read_short_text,
-)
+from boardprof.base.files import check_owner, home_folder, our_users, read_file, read_short_text
 
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"

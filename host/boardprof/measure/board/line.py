@@ -34,11 +34,7 @@ from boardprof_protocol.codes import BuiltIn
 
 
 def open_port(
-    spec: BoardSpec,
-    port: str,
-    connection: Connection,
-    timeout_s: float,
-    image: Path | None = None,
+    spec: BoardSpec, port: str, connection: Connection, timeout_s: float, image: Path | None = None
 ) -> Transport:
     """Open the line at a port; its form chooses the transport. Some start the image there."""
     # Transports are imported where they are used, for a quick start: one run needs one.

@@ -25,10 +25,7 @@ from boardprof.measure.hotspots.core_cycles import CORES, NO_CYCLES, CycleModel,
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import CORE_CYCLES, INTERRUPTS, MODELLED, Cost, Profile
 from boardprof.target.arguments.passing import copied_arguments
-from boardprof.target.descriptions.board import (
-    BoardSpec,
-    check_recordable,
-)
+from boardprof.target.descriptions.board import BoardSpec, check_recordable
 from boardprof.target.descriptions.tables import SimulatorSpec, filled
 from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
 from boardprof.target.toolchain.simulator import build_simulator

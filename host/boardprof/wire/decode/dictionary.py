@@ -163,12 +163,7 @@ def _collector(
     apart = [replace(c, name=f"{name}.{c.name}") if c.name in taken else c for c in own]
     taken.update(counter.name for counter in apart)
     return CollectorInfo(
-        index,
-        _text(name),
-        _number(schema_id),
-        _number(version),
-        _number(layout_crc),
-        tuple(apart),
+        index, _text(name), _number(schema_id), _number(version), _number(layout_crc), tuple(apart)
     )
 
 

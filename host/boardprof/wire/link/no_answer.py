@@ -250,13 +250,7 @@ def no_reply(
 
 
 def no_welcome(
-    port: str,
-    silence_s: float,
-    heard: bytes,
-    *,
-    naks: int,
-    echoes: bool,
-    printed: str,
+    port: str, silence_s: float, heard: bytes, *, naks: int, echoes: bool, printed: str
 ) -> BoardprofError:
     """Return the error for a HELLO that nobody answered; ``heard`` are bytes outside of frames."""
     greeting = heard.strip(b"\0").replace(b"\r", b"")

@@ -312,11 +312,7 @@ class EmulatorLine:
 
 
 def spawn_and_accept(
-    command: Sequence[str],
-    package: str | None,
-    timeout_s: float,
-    *,
-    is_emulator: bool = False,
+    command: Sequence[str], package: str | None, timeout_s: float, *, is_emulator: bool = False
 ) -> Transport:
     """Listen, start a child that connects to ``{port}``, and accept it.
 
@@ -337,11 +333,7 @@ def spawn_and_accept(
 
 
 def spawn_and_connect(
-    command: Sequence[str],
-    package: str | None,
-    timeout_s: float,
-    *,
-    is_emulator: bool = False,
+    command: Sequence[str], package: str | None, timeout_s: float, *, is_emulator: bool = False
 ) -> Transport:
     """Start a child that listens and says where, and connect to it; see `spawn_and_accept`."""
     child = ChildProcess(command, package)
@@ -408,8 +400,7 @@ def _announced(child: ChildProcess, timeout_s: float) -> str:
             raise _ended(child)
         time.sleep(_POLL_S)
     raise BoardTimeoutError(
-        f"{child.name} did not print its address within {timeout_s:g} s.",
-        console=child.output(),
+        f"{child.name} did not print its address within {timeout_s:g} s.", console=child.output()
     )
 
 

@@ -400,11 +400,7 @@ class FaultyTransport(WrappedTransport):
     """
 
     def __init__(
-        self,
-        inner: Transport,
-        faults: Faults,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, inner: Transport, faults: Faults, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Wrap a transport.
 

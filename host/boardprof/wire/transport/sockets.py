@@ -54,10 +54,7 @@ def connect_socket(
 
 
 def stream_of(
-    connection: socket.socket,
-    name: str,
-    close: Callable[[], object] = lambda: None,
-    **reports: Any,
+    connection: socket.socket, name: str, close: Callable[[], object] = lambda: None, **reports: Any
 ) -> DescriptorTransport:
     """Make a transport of a connected TCP socket, without Nagle's delay.
 
