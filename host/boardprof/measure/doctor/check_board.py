@@ -171,7 +171,6 @@ def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def _host_clock(board: Board) -> Finding:
-    """Compare the board's clock with the host's."""
     if board.device.emulated or board.device.clock_kind == "simulated":
         kind = "simulated" if board.device.clock_kind == "simulated" else "emulated"
         return Finding("clock", SKIPPED, f"{kind}: it cannot be checked against the host's time")

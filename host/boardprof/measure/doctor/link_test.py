@@ -342,7 +342,6 @@ def link_facts(report: LinkReport) -> dict[str, Any]:
 
 
 def _p99(times: Sequence[float]) -> float:
-    """Return the 99th percentile of ascending times."""
     return times[-(-99 * len(times) // 100) - 1]
 
 

@@ -207,7 +207,6 @@ _RECORDERS = {
 
 
 def _recorder(front_end: str) -> SimulatorSpec:
-    """Return how the recorder is built with a front end."""
     return SimulatorSpec(
         sources=("{runtime}/recorder/*.[ch]",),
         command=(

@@ -141,7 +141,6 @@ class _Timer:
 
 
 def _timer_of(link: BoardLink) -> _Timer:
-    """Ask a board how it takes samples."""
     found = {each.name: each for each in link.dictionary.functions}
     if _SAMPLE not in found or _SAMPLING not in found:
         able = [each for each in find_boards() if board_spec(each).build.config.get("sampling")]
@@ -369,7 +368,6 @@ class DebugProbe:
         return [word if word == NO_PC else word & ~1 for word in found]
 
     def _numbers(self, text: str, count: int) -> list[int]:
-        """Return the words of 32 bits in a text."""
         found = self._integers(text, text, count)
         if not all(0 <= each <= 0xFFFFFFFF for each in found):
             raise self._other_answer(text, count)

@@ -196,7 +196,6 @@ class Offer:
         return Selection(active, frozenset(wanted))
 
     def _counter(self, metric: str) -> str:
-        """Return the fixed counter of a metric."""
         names = self._counters()
         hint = "one of " + ", ".join(name for name in names if name not in self.unsupported)
         if is_duration(metric) and self.clock_kind == "simulated":

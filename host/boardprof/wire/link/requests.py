@@ -209,7 +209,6 @@ class Requests:
         return frames
 
     def _is_answer(self, frame: Frame, request: _Request) -> bool:
-        """Tell whether a frame is for the request under way."""
         kind, session, sequence, _, version = frame
         return (
             sequence == request.sequence

@@ -348,7 +348,6 @@ class Faults:
 
 
 def _done(fault: Fault, frame: bytes) -> list[tuple[float, bytes]]:
-    """Return what becomes of one frame."""
     match fault:
         case Duplicate():
             return [(0.0, frame), (0.0, frame)]
