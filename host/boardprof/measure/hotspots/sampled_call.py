@@ -50,6 +50,7 @@ from boardprof.target.elf.machine_code import MASKS
 from boardprof.target.elf.object_file import OBJECT, read_if_possible, symbols
 from boardprof.wire.decode.dictionary import FunctionInfo
 from boardprof.wire.link.session import Session
+from boardprof.wire.transport.sockets import SCHEME, connect_socket
 from boardprof_protocol.codes import BuiltIn, ErrorCode
 from boardprof_protocol.sampling import sample_layout
 
@@ -283,8 +284,7 @@ class DebugProbe:
 
     def __init__(self, address: str, seed: int = 1) -> None:
         """Connect to ``HOST:PORT``; ``seed`` is that of the random times between two reads."""
-        place = host_and_port(address)
-        if place is None:
+        if host_and_port(address) is None:
             raise UsageError(
                 f"{address!r} is not the address of a debug probe.",
                 hint=f"HOST:PORT of OpenOCD's Tcl server, such as localhost:6666; {BRACKETS}",
@@ -292,14 +292,8 @@ class DebugProbe:
         self.address = address
         self._random = random.Random(seed)
         self._read_s = 0.0
-        try:
-            self._socket = socket.create_connection(place, _CONNECT_S)
-        except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise BoardError(
-                f"No OpenOCD at {address}: {reason}.",
-                hint="start it: openocd -f interface/stlink.cfg -f target/YOURS.cfg",
-            ) from error
+        hint = "start it: openocd -f interface/stlink.cfg -f target/YOURS.cfg"
+        self._socket = connect_socket(SCHEME + address, _CONNECT_S, address, hint, "OpenOCD")
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def run(self, script: str, extra_s: float = 0.0) -> str:

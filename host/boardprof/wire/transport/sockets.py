@@ -43,6 +43,7 @@ def connect_socket(
     timeout_s: float,
     name: str = "",
     hint: str = "start the agent there, or check host and port",
+    what: str = "board",
 ) -> socket.socket:
     """Connect to ``socket://HOST:PORT``; an error has the port's ``name`` if it has another."""
     address = parse_socket_url(port)
@@ -50,7 +51,7 @@ def connect_socket(
         return socket.create_connection(address, timeout=timeout_s)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise BoardError(f"No board at {name or port}: {reason}.", hint=hint) from error
+        raise BoardError(f"No {what} at {name or port}: {reason}.", hint=hint) from error
 
 
 def stream_of(
