@@ -182,7 +182,7 @@ def test_firmware_without_known_work_is_told_what_to_build_and_how(name: str, hi
     with connect(spec) as board:
         board.spec = available(name)
         with pytest.raises(UsageError) as caught:
-            check_board(board)
+            list(check_board(board))
     assert caught.value.message == (
         f"The firmware of {name} lacks functions with known work: proof_depth, proof_rounds."
     )
@@ -203,7 +203,7 @@ def test_work_of_the_boards_own_is_built_with_the_rest_and_missed_by_name(tmp_pa
         assert "spins" in board.functions
         board.spec = own
         with pytest.raises(UsageError, match="lacks functions with known work: spin"):
-            check_board(board)
+            list(check_board(board))
 
 
 # -- known work -------------------------------------------------------------------------------

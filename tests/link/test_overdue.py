@@ -12,8 +12,8 @@ import pytest
 from boardprof.base.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError, Location
 from boardprof.wire.link.no_answer import Overdue
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport import emulator
-from boardprof.wire.transport.emulator import QemuClock
+from boardprof.wire.transport import qemu_clock
+from boardprof.wire.transport.qemu_clock import QemuClock
 from boardprof_protocol.codes import FrameKind
 from tests.unit.test_line import NEVER, PlayedLine
 
@@ -196,7 +196,7 @@ def test_a_program_that_does_not_say_how_long_an_instruction_takes_is_not_asked(
 def test_a_qemu_that_is_late_is_not_asked_twice_and_its_last_answer_stands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(emulator, "_ANSWER_S", 0.05)
+    monkeypatch.setattr(qemu_clock, "_ANSWER_S", 0.05)
     clock = QemuClock(0)
     with socket.socket(fileno=os.dup(clock.inherited)) as qemu:
         clock.started()

@@ -25,14 +25,12 @@ from boardprof.base.processes import comes_from, leased, locked_folder
 from boardprof.base.settings import find_settings
 from boardprof.jobs.fleet.boards import Quarantine, keep_quarantine, lease_folder
 from boardprof.jobs.fleet.job import ResultsFolder
-from boardprof.measure.board.line import start_board
 from boardprof.measure.connect import connect
 from boardprof.results.history.run import HistoryError
 from boardprof.results.history.store import History
 from boardprof.target.descriptions.board import board_spec
 from boardprof.target.toolchain.cache import Cache
 from boardprof.wire.transport.child import spawn_and_accept
-from boardprof.wire.transport.emulator import EmulatorLock
 from boardprof.wire.transport.sockets import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
@@ -314,8 +312,6 @@ def test_nothing_is_kept_in_a_folder_that_another_user_has_made(
         lease_folder,
         lambda: leased(folder / "leases", "native", 1.0).__enter__(),
         lambda: keep_quarantine("native", Quarantine("", time.time(), 1)),
-        lambda: EmulatorLock(folder / "running", "native").started(os.getpid(), ["x"]),
-        lambda: start_board(board_spec("native"), Path(__file__), 1.0, None),
         lambda: find_settings(Path("/")),
         lambda: ResultsFolder(folder / "results"),
         lambda: write_bytes(b"", str(folder / "report.json")),

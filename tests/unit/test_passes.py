@@ -14,7 +14,7 @@ from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.available_metrics import Pass, split_into_passes
 from boardprof.measure.sampling.counted_pass import PackedCall, Selection
 from boardprof.measure.sampling.measure_function import PassQueue
-from boardprof.measure.sampling.programmable import Event, shown_name
+from boardprof.measure.sampling.programmable import ListedMetric, shown_name
 from boardprof.results.report.measurement import PassResult
 from boardprof.show.board_facts import metrics_text
 from boardprof.ui.cli.boards import metrics_info
@@ -235,19 +235,21 @@ def test_slots_that_were_told_something_else_are_programmed_again(board: Board) 
 @pytest.mark.parametrize(
     ("entry", "event"),
     [
-        (["loads", "all loads"], Event("loads", "all loads", None)),
-        (["loads", "all loads", 0], Event("loads", "all loads", None)),
-        (["loads", "all loads", 3, 13], Event("loads", "all loads", "it cannot be selected")),
-        (["loads", "all loads", 3, 13, ""], Event("loads", "all loads", "it cannot be selected")),
-        (["loads", "all loads", 3, 13, "not here"], Event("loads", "all loads", "not here")),
+        (["loads", "all loads"], ("all loads", None)),
+        (["loads", "all loads", 0], ("all loads", None)),
+        (["loads", "all loads", 3, 13], ("all loads", "it cannot be selected")),
+        (["loads", "all loads", 3, 13, ""], ("all loads", "it cannot be selected")),
+        (["loads", "all loads", 3, 13, "not here"], ("all loads", "not here")),
     ],
 )
-def test_an_agent_may_say_less_or_more_of_an_event(entry: list[object], event: Event) -> None:
+def test_an_agent_may_say_less_or_more_of_an_event(
+    entry: list[object], event: tuple[str, str | None]
+) -> None:
     board, _, line = connected({**FULL, "TEST_PROGRAMMABLE": 1})
     (slots,) = board.offer.programmable
     said = bytes(msgpack.packb(entry))
     line.change = altered(lambda each: each._replace(body=said) if b"twice" in each.body else each)
-    assert list(slots.listed()) == [event]
+    assert list(slots.listed()) == [ListedMetric("loads", slots.collector.name, *event)]
 
 
 def test_a_board_is_asked_once_why_an_event_of_its_own_does_not_count() -> None:

@@ -160,9 +160,9 @@ def test_silence_sends_the_last_ack_again_and_doubles() -> None:
         assert acks(client.outgoing(now)) == [(0, 1000, 1)]
     # 250 ms, then twice that each time, but no more than a second.
     assert sent == [0.25, 0.75, 1.75, 2.75]
-    assert channel.timeouts == 4
+    assert channel.timer.count == 4
     feed(client, data(0, CONTENT[:10]), now=3.0)
-    assert channel.timeouts == 0
+    assert channel.timer.count == 0
     assert client.next_at_s == 3.25
 
 

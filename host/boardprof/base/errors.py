@@ -110,22 +110,10 @@ _PARAMETERS = {
 }
 """Options of the command line, and what they are in Python."""
 
-_LISTS = ("--no-inline",)
-"""Options whose parameter is a list."""
-
+_LISTS = ("--no-inline",)  # options whose parameter is a list
 _IN_PYTEST = frozenset(
-    f"--{name}"
-    for name in (
-        "ab-rev",
-        "allow",
-        "baud",
-        "board",
-        "fail-if",
-        "port",
-        "save",
-        "timeout",
-        "wall-timeout",
-    )
+    {"--ab-rev", "--allow", "--baud", "--board", "--fail-if", "--port"}
+    | {"--save", "--timeout", "--wall-timeout"}
 )
 """Options that pytest has, too, under names that begin with ``--bp-``."""
 
@@ -133,17 +121,8 @@ _prefix = ""
 """With which the options of the caller begin: ``--``, ``--bp-`` in pytest, or "" in Python."""
 
 _OF_CONNECTIONS = frozenset(
-    f"--{name}"
-    for name in (
-        "baud",
-        "debug-probe",
-        "image",
-        "key-file",
-        "port",
-        "takeover",
-        "timeout",
-        "wall-timeout",
-    )
+    {"--baud", "--debug-probe", "--image", "--key-file", "--port", "--takeover"}
+    | {"--timeout", "--wall-timeout"}
 )
 """Options of most commands that reach a board, but not of all."""
 
@@ -194,11 +173,7 @@ def longer(name: str, limit_s: float) -> str:
 def agent_option(name: str, value: int | None = None) -> str:
     """Return an option of the agent as a hint names it: in C, and in a board's file.
 
-    Firmware with a build of its own has no board.toml.
-
-    Args:
-        name: in lower case, without BP_CFG_.
-        value: to set; None to name only the option.
+    Firmware with a build of its own has no board.toml. ``name`` is without BP_CFG_.
     """
     macro, key = f"BP_CFG_{name.upper()}", name
     if value is not None:
@@ -433,17 +408,11 @@ class DeviceEndedError(DeviceError):
 
 @dataclass(frozen=True)
 class Location:
-    """A place in the sources.
+    """A place in the sources."""
 
-    Attributes:
-        path: of the file, as the compiler was given it; "" if only the function is known.
-        line: counted from 1; 0 if not known.
-        function: its name, None if not known.
-    """
-
-    path: str
-    line: int
-    function: str | None
+    path: str  # of the file, as the compiler was given it; "" if only the function is known
+    line: int  # counted from 1; 0 if not known
+    function: str | None  # its name, None if not known
 
     @property
     def is_agents(self) -> bool:

@@ -14,6 +14,7 @@ it.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ _Node = Callable[[Mapping[str, float]], float]
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[A-Za-z_][\w.:-]*)|(?P<sign>[-+*/()]))", re.ASCII
 )
+_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 _DEEPEST = 50
 _MOST_TOKENS = 500
 
@@ -126,15 +128,15 @@ class _Reader:
         return taken
 
     def sum(self, depth: int) -> _Node:
-        node = self._product(depth)
-        while self.token in ("+", "-"):
-            node = _joined(self._take(), node, self._product(depth))
-        return node
+        return self._joined("+-", self._product, depth)
 
     def _product(self, depth: int) -> _Node:
-        node = self._factor(depth)
-        while self.token in ("*", "/"):
-            node = _joined(self._take(), node, self._factor(depth))
+        return self._joined("*/", self._factor, depth)
+
+    def _joined(self, signs: str, part: Callable[[int], _Node], depth: int) -> _Node:
+        node = part(depth)
+        while self.token and self.token in signs:
+            node = _operation(_OPERATORS[self._take()], node, part(depth))
         return node
 
     def _factor(self, depth: int) -> _Node:
@@ -161,11 +163,5 @@ class _Reader:
         return node
 
 
-def _joined(sign: str, left: _Node, right: _Node) -> _Node:
-    if sign == "+":
-        return lambda values: left(values) + right(values)
-    if sign == "-":
-        return lambda values: left(values) - right(values)
-    if sign == "*":
-        return lambda values: left(values) * right(values)
-    return lambda values: left(values) / right(values)
+def _operation(join: Callable[[float, float], float], left: _Node, right: _Node) -> _Node:
+    return lambda values: join(left(values), right(values))

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, SupportsFloat, SupportsIndex, TypeAlias, cast, final
 
-_FLOAT32_DIGITS = 9
-"""The most digits that a C ``float`` needs."""
+_FLOAT32_DIGITS = 9  # the most digits that a C ``float`` needs
 
 
 @final
@@ -156,15 +155,10 @@ def _without_unit(name: str) -> str:
 
 
 def as_metric(value: object) -> Metric:
-    """Return ``value`` as a metric.
-
-    Args:
-        value: a metric, which is returned as it is, or an int, which becomes a
-            Count.
+    """Return a metric as it is, and an int as a Count.
 
     Raises:
-        TypeError: the value is a float (its unit is unknown), a bool, or of any other type. The
-            message says what to use.
+        TypeError: the value is a float (its unit is unknown), a bool, or of any other type.
     """
     if type(value) in _RAW:
         return cast(Metric, value)
@@ -232,14 +226,7 @@ def metric_to_json(metric: Metric) -> MetricJson:
 
 
 def metric_from_json(value: object) -> Metric:
-    """Read the tagged form of a metric, or a plain string.
-
-    Args:
-        value: what a JSON parser returned for one metric.
-
-    Raises:
-        ValueError: the value is not a metric; the message says why.
-    """
+    """Read the tagged form of a metric, or a plain string; ValueError if it is neither."""
     if isinstance(value, str):
         return value
     if not isinstance(value, dict) or len(value) != 1:

@@ -4,31 +4,21 @@
 from __future__ import annotations
 
 import unicodedata
-from functools import cache
 
 _LONGEST = 10_000
 """Longest text in a table, in characters: every row gets as wide as the longest text."""
 
 
-class _Shown(dict[int, str]):
-    """Code point -> how it is shown; made when a text first has it (see `str.translate`)."""
-
-    def __init__(self, keep: str) -> None:
-        super().__init__((ord(char), char) for char in keep)
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        shown = char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        self[code] = shown
-        return shown
-
-
-_shown = cache(_Shown)
-
-
 def escaped(text: str, keep: str = "") -> str:
     r"""Return ``text`` with all that is not printable, except ``keep``, as ``\n``, ``\u202e``."""
-    return text if text.isprintable() else text.translate(_shown(keep))
+    if text.isprintable():
+        return text
+    return "".join(
+        char
+        if char.isprintable() or char in keep
+        else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
 
 
 def encodable(text: str) -> str:

@@ -27,13 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.files import (
-    check_owner,
-    home_folder,
-    our_users,
-    read_file,
-    read_short_text,
-)
+from boardprof.base.files import check_owner, home_folder, our_users, read_file, read_short_text
 
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
@@ -114,7 +108,7 @@ def user_file() -> Path:
 def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> list[SettingsFile]:
     """Return the project's file and then the user's; ``tell`` of those that are ignored."""
     check_owner(user_file(), "set XDG_CONFIG_HOME to a folder of your own")
-    own = _if_there(user_file())
+    own = read_settings(user_file()) if _is_there(user_file()) else None
     project = _project_file(folder, [] if own is None else own.trusted, tell)
     return [each for each in (project, own) if each is not None]
 
@@ -186,10 +180,6 @@ def _project_file(
                 f'Try: {_TRUSTED} = ["{each}"] in {user_file()}, if you trust it'
             )
     return None
-
-
-def _if_there(file: Path) -> SettingsFile | None:
-    return read_settings(file) if _is_there(file) else None
 
 
 def _is_there(file: Path) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgpack
 
@@ -47,20 +46,12 @@ from boardprof.wire.link.replies import make_claim
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport
 
-if TYPE_CHECKING:
-    from boardprof.target.build.firmware import BuiltFirmware
-
-
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call, if the board does not guard calls, in seconds."""
 
 _GUARD = "bp.guard"
-_GRACE_S = 5.0
-"""Longest delay of a board's report that it has stopped a call, in seconds."""
-
-_WALL_S = 30.0
-"""Longest wall time of a call on an emulated board."""
-
+_GRACE_S = 5.0  # longest delay of a board's report that it has stopped a call, in seconds
+_WALL_S = 30.0  # longest wall time of a call on an emulated board
 _HELLO_TIMEOUT_S = 10.0
 
 _ASK_S = 2.0

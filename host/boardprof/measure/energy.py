@@ -19,8 +19,7 @@ from boardprof.wire.decode.samples import Sample
 
 __all__ = ["energy_of", "matched", "open_meter"]
 
-_TIMEOUT_S = 10.0
-"""Longest time until a meter is open."""
+_TIMEOUT_S = 10.0  # longest time until a meter is open
 
 _LONGEST_SHARE, _LONGEST_S = 0.1, 50e-6
 """Largest difference between a window's length by the meter and by the board's clock.

@@ -36,9 +36,7 @@ _QUIET = 5000
 _WAIT_S = 5.0
 """Longest wall time until these have come, or until windows have ended that are still missing."""
 
-_LARGEST_MV = 5000
-"""The PPK2 measures up to 5 V (Nordic, PPK2 user guide, specifications)."""
-
+_LARGEST_MV = 5000  # the PPK2 measures up to 5 V (Nordic, PPK2 user guide, specifications)
 _FEWEST = 10
 """Samples of a window; in shorter ones, the edges alone are more than 10 % off."""
 
@@ -82,16 +80,9 @@ class Ppk2Meter:
     """An open PPK2. It never switches the board's supply, and never changes its voltage."""
 
     def __init__(self, device: PPK2, pin: int = 0, supply_mv: int | None = None) -> None:
-        """Take an open device.
+        """Take an open device, which is closed with the meter; the marker is wired to ``pin``.
 
-        Args:
-            device: from ``ppk2lab.PPK2.open``; it is closed with the meter.
-            pin: the digital input that the marker is wired to, 0..7.
-            supply_mv: the board's supply in millivolts; None takes what the PPK2 is set to.
-
-        Raises:
-            UsageError: the pin does not exist, or the voltage is none that a PPK2 measures at.
-            MeterError: the supply voltage is not known, or the PPK2 supplies another one.
+        ``supply_mv``: the board's supply in millivolts; None takes what the PPK2 is set to.
         """
         if not 0 <= pin <= 7:
             raise UsageError(f"A PPK2 has the inputs D0 to D7, not D{pin}.")

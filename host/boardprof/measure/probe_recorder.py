@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -61,15 +60,9 @@ _SLOTS, _CALIBRATE = "bp.trace_slots", "bp.trace_calibrate"
 _KEPT, _READ = "bp.trace_kept", "bp.trace_read"
 _TASKS = "bp.trace_tasks"
 
-_RECORDING = "a recording of probes"
-"""What a thread holds the board for, for messages."""
-
-_REPLY_OVERHEAD = 16
-"""Bytes of a reply besides the words of a ring, at most."""
-
-_CALIBRATION = "bp_calibration"
-"""Name of the probes that bp.trace_calibrate runs."""
-
+_RECORDING = "a recording of probes"  # what a thread holds the board for, for messages
+_REPLY_OVERHEAD = 16  # bytes of a reply besides the words of a ring, at most
+_CALIBRATION = "bp_calibration"  # name of the probes that bp.trace_calibrate runs
 _INTERRUPT = "bp_interrupt"
 """Name of the marks around an interrupt that it triggers, if the board's port can."""
 
@@ -85,13 +78,10 @@ _MOST_ON_ITS_WAY = 1 << 20
 _CALIBRATIONS = 3
 """How often the costs of probes are measured, if events of the firmware come in between."""
 
-_LAST_BLOCK_S = 5.0
-"""How long the last block is waited for, as long as none comes."""
+_LAST_BLOCK_S = 5.0  # how long the last block is waited for, as long as none comes
 
 
-_RATE_S = 0.1
-"""How long is waited at most for `_RATE_TICKS`, to learn the rate of the trace clock."""
-
+_RATE_S = 0.1  # how long is waited at most for `_RATE_TICKS`, to learn the rate of the trace clock
 _RATE_TICKS = 20
 
 _RATE_MARGIN = {"cycles": 1.1, "instructions": 2.0}
@@ -113,20 +103,18 @@ def check_probes(board: str, dictionary: Dictionary) -> None:
     )
 
 
-_CLOCK_FAULTS: dict[int, str] = {
-    TraceClockStatus.STUCK: "does not count",
-    TraceClockStatus.NARROW: "has fewer than 32 bits",
-}
-
-_CLOCK_HINTS: dict[int, str] = {
+_CLOCK_FAULTS: dict[int, tuple[str, str]] = {
     TraceClockStatus.STUCK: (
-        "build the firmware with BP_CFG_TRACE_CLOCK=1, which takes bp_port_ticks; see bp_config.h"
+        "does not count",
+        "build the firmware with BP_CFG_TRACE_CLOCK=1, which takes bp_port_ticks; see bp_config.h",
     ),
     TraceClockStatus.NARROW: (
+        "has fewer than 32 bits",
         "build the firmware with BP_CFG_TRACE_CLOCK=0, for the core's cycle counter, or with a "
-        "port whose bp_port_ticks has 32 bits or more"
+        "port whose bp_port_ticks has 32 bits or more",
     ),
 }
+"""What is wrong with the trace clock, and what to try."""
 
 
 def probe_facts(session: Session, dictionary: Dictionary) -> dict[str, Any] | None:
@@ -142,7 +130,7 @@ def probe_facts(session: Session, dictionary: Dictionary) -> dict[str, Any] | No
         "clock_unit": state.unit,
         "clock_source": state.source,
         "clock_hz": state.hz or None,
-        "clock_unsupported": _CLOCK_FAULTS.get(state.status),
+        "clock_unsupported": _CLOCK_FAULTS.get(state.status, (None,))[0],
         "recording": recording,
     }
 
@@ -237,9 +225,9 @@ class ProbeRecorder:
         self._stream: Stream | None = None
         state = self._look()
         if state.status in _CLOCK_FAULTS:
+            fault, hint = _CLOCK_FAULTS[state.status]
             raise UsageError(
-                f"The trace clock of {facts.board} {_CLOCK_FAULTS[state.status]}: {state.source}.",
-                hint=_CLOCK_HINTS[state.status],
+                f"The trace clock of {facts.board} {fault}: {state.source}.", hint=hint
             )
         self.clock = TraceClock(state.unit, state.source, state.hz)
         self.ring_bytes, self._cores = state.ring_bytes, state.cores
@@ -322,12 +310,7 @@ class ProbeRecorder:
         self._ended.clear()
         return _costs(words, self._names) if words else None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """End recording, and take the last blocks and the statistics."""
         if error is None:
             self.stop()

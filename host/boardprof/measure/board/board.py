@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 from weakref import WeakSet
 
@@ -22,7 +21,6 @@ from boardprof.measure.board.memory import Memory
 from boardprof.measure.meter import Meter
 from boardprof.measure.sampling.available_metrics import (
     ALL,
-    ListedMetric,
     asks_core_cycles,
     listed_metrics,
     metric_names,
@@ -44,6 +42,7 @@ from boardprof.measure.sampling.measure_function import (
     measure_function,
 )
 from boardprof.measure.sampling.placement import OnTransfer
+from boardprof.measure.sampling.programmable import ListedMetric
 from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
@@ -487,12 +486,7 @@ class Board:
         return remote
 
     def described(self, measurement: Measurement, calls_before: int | None) -> Measurement:
-        """Add facts from the board's build and description to a measurement.
-
-        Args:
-            measurement: made on this board.
-            calls_before: the value of `calls_before` before it.
-        """
+        """Add facts from the build and the description, and `calls_before` as it was before it."""
         return replace(
             measurement,
             flags=self.flags,
@@ -630,12 +624,7 @@ class Board:
         """Return the board."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the board."""
         self.close()
 

@@ -37,8 +37,7 @@ _CACHE_ERRORS = (OSError, BoardprofError)
 _UNTOLD = 256
 """Bytes of stack that the image does not show, such as the red zone of x86 leaf functions."""
 
-_HOST_GUARD = 4096
-"""Smallest guard of an operating system below a stack, in bytes."""
+_HOST_GUARD = 4096  # smallest guard of an operating system below a stack, in bytes
 
 
 class BoardImage:

@@ -22,12 +22,11 @@ from boardprof.base.errors import (
     UsageError,
     option,
 )
-from boardprof.base.files import check_owner, make_private
+from boardprof.base.files import make_private
 from boardprof.base.processes import needs_posix
 from boardprof.base.progress import activity
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import DEFAULT_BAUD, filled
-from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport, packages_transport
@@ -35,11 +34,7 @@ from boardprof_protocol.codes import BuiltIn
 
 
 def open_port(
-    spec: BoardSpec,
-    port: str,
-    connection: Connection,
-    timeout_s: float,
-    image: Path | None = None,
+    spec: BoardSpec, port: str, connection: Connection, timeout_s: float, image: Path | None = None
 ) -> Transport:
     """Open the line at a port; its form chooses the transport. Some start the image there."""
     # Transports are imported where they are used, for a quick start: one run needs one.
@@ -106,12 +101,7 @@ def start_board(
 ) -> Transport:
     """Load an image into this process, or start the board's emulator with it."""
     needs_posix(f"Starting {spec.name}")
-    from boardprof.wire.transport.emulator import EmulatorLock, sweep
-
     launch = spec.launch
-    running = cache_root() / "running"
-    check_owner(running, "set XDG_CACHE_HOME to a folder of your own")
-    sweep(running)
     if launch.kind == "library":
         from boardprof.wire.transport.sockets import connect_library
 
@@ -136,13 +126,7 @@ def start_board(
     command = filled(launch.command, values)
     spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
     with activity(f"starting {spec.name}"):
-        transport = spawn(
-            command,
-            launch.package,
-            timeout_s,
-            lock=EmulatorLock(running, spec.name),
-            is_emulator=spec.clock.is_emulated,
-        )
+        transport = spawn(command, launch.package, timeout_s, is_emulator=spec.clock.is_emulated)
         if launch.guest is not None:
             await_guest(transport, max(timeout_s, BOOT_S))
     return transport

@@ -70,28 +70,25 @@ def connect_and_check(
         if on_finding is not None:
             on_finding(finding)
 
-    is_started = board is not None and _starts_there(connection)
-    if image is not None or not (connection.port is None or flashes or is_started):
+    from boardprof.wire.transport.ssh import takes_image  # later: few boards are checked
+
+    port = connection.port
+    is_started = board is not None and port is not None and takes_image(port)
+    if image is not None or not (port is None or flashes or is_started):
         opened, has_own = connect_by(connection, board, image), image is not None
     else:
         spec = board_spec(board) if board is not None else default_board()
         firmware = build(spec, proof_sources(spec, with_guards=with_guards))
         if flashes:
-            tell(_flashed(spec, firmware.image, connection.port))
+            tell(_flashed(spec, firmware.image, port))
         opened, has_own = connect_by(connection, spec, firmware.image), False
     with opened as connected:
-        check_board(connected, tell, has_own_firmware=has_own)
+        for finding in check_board(connected, has_own_firmware=has_own):
+            tell(finding)
         if with_guards and not connected.session.is_closed:
             for finding in guards(connected):
                 tell(finding)
     return connected, findings
-
-
-def _starts_there(connection: Connection) -> bool:
-    """Tell whether the firmware is copied to the port, and started there."""
-    from boardprof.wire.transport.ssh import takes_image  # later: few ports are such
-
-    return connection.port is not None and takes_image(connection.port)
 
 
 def _flashed(spec: BoardSpec, image: Path, port: str | None) -> Finding:
@@ -115,12 +112,7 @@ def proof_sources(spec: BoardSpec, *, with_guards: bool = False) -> list[str]:
     return [str(path) for path in found]
 
 
-def check_board(
-    board: Board,
-    on_finding: Callable[[Finding], None] | None = None,
-    *,
-    has_own_firmware: bool = False,
-) -> list[Finding]:
+def check_board(board: Board, *, has_own_firmware: bool = False) -> Iterator[Finding]:
     """Check a board with known work; ``has_own_firmware``: another build has made its image."""
     own = {work.function for work in board.spec.doctor.work.values()}
     missing = sorted({_ROUNDS, _DEPTH, *own} - set(board.functions))
@@ -130,12 +122,7 @@ def check_board(
             f"{', '.join(missing)}.",
             hint=_how_to_get_them(board.spec, has_own_firmware=has_own_firmware),
         )
-    findings: list[Finding] = []
-    for finding in _findings(board):
-        findings.append(finding)
-        if on_finding is not None:
-            on_finding(finding)
-    return findings
+    yield from _findings(board)
 
 
 def _how_to_get_them(spec: BoardSpec, *, has_own_firmware: bool) -> str:
@@ -184,7 +171,6 @@ def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def _host_clock(board: Board) -> Finding:
-    """Compare the board's clock with the host's."""
     if board.device.emulated or board.device.clock_kind == "simulated":
         kind = "simulated" if board.device.clock_kind == "simulated" else "emulated"
         return Finding("clock", SKIPPED, f"{kind}: it cannot be checked against the host's time")

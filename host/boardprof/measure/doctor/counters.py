@@ -171,9 +171,7 @@ _WORK: Mapping[str, KnownWork] = {
     "compressed-instructions": KnownWork("proof_compressed", 2),
 }
 
-_EXACT_ROUNDS = 50
-"""On emulators nothing else is counted, so a few rounds are enough."""
-
+_EXACT_ROUNDS = 50  # on emulators nothing else is counted, so a few rounds are enough
 _NOISE = (4, 0.1)
 """Allowed error of a real board, for its interrupts: in counts, and as a share."""
 
@@ -236,35 +234,25 @@ _MOST_ROUNDS = 1 << 24
 _ENOUGH_S = 0.00125
 """Work is doubled until a call takes this long, so that no clock's granularity matters."""
 
-_LONG_S = 1.0
-"""Work is not doubled beyond this time on the host, because a simulator may be slow."""
-
-_LESS = 1.5
-"""Twice the work must take at least 1.5 times as long, except for a few counts."""
-
+_LONG_S = 1.0  # work is not doubled beyond this time on the host, because a simulator may be slow
+_LESS = 1.5  # twice the work must take at least 1.5 times as long, except for a few counts
 _FEW = 16
 
 _A_ROUND = {"instructions": (1, 24), "cycles": (0.2, 400)}
 """Counters that grow with any work, and the plausible range in a round."""
 
-_UNEVEN = 0.1
-"""Share by which two steps may differ, for caches and interrupts."""
-
+_UNEVEN = 0.1  # share by which two steps may differ, for caches and interrupts
 _JUMP = 1_000_000
 """Two runs of the same work differ by less than this, in addition to the work itself."""
 
-_AGAIN = 5
-"""Samples that must confirm that a counter has wrapped."""
-
-_TRIES = 9
-"""Retries for a clock on a busy machine before it counts as uneven."""
+_AGAIN = 5  # samples that must confirm that a counter has wrapped
+_TRIES = 9  # retries for a clock on a busy machine before it counts as uneven
 
 
 MOST_CLOCK_ERROR = 0.03
 """RC oscillators are off by a percent or two; a larger error means a wrong declaration."""
 
-_LONGER = 8
-"""Factor of the work for slow clocks."""
+_LONGER = 8  # factor of the work for slow clocks
 
 
 _NO_COUNTER = "it wraps before its declared width, or does not only count up"

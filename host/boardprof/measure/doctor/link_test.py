@@ -16,7 +16,7 @@ from boardprof.base.progress import activity
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import attach, open_line
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.wire.transport.base import Transport
+from boardprof.wire.transport.base import Transport, WrappedTransport
 from boardprof.wire.transport.faults import Faults, FaultyTransport
 from boardprof_protocol.codes import AckFlag, BuiltIn, FrameKind
 from boardprof_protocol.frame import BadFrame, Frame, decode_frame
@@ -74,14 +74,13 @@ class LineCounts:
         return self.damaged_to_board + self.damaged_to_host + self.lost
 
 
-class CountingTransport:
-    """Wraps another transport; ``counts`` has its traffic."""
+class CountingTransport(WrappedTransport):
+    """A line whose traffic is in ``counts``."""
 
     def __init__(self, inner: Transport) -> None:
         """Wrap a transport, which is closed with this one."""
-        self.name, self.byte_time_s = inner.name, inner.byte_time_s
+        super().__init__(inner)
         self.counts = LineCounts()
-        self._inner = inner
         self._rest = b""
         self._open: dict[tuple[int, int], int] = {}  # (session, sequence) -> answers due
         self._last: tuple[int, int, int] | None = None
@@ -152,14 +151,6 @@ class CountingTransport:
             self.counts.console_bytes += len(piece)
         else:
             self.counts.unreadable += 1
-
-    def printed(self) -> str:
-        """See `Transport.printed`."""
-        return self._inner.printed()
-
-    def close(self) -> None:
-        """See `Transport.close`."""
-        self._inner.close()
 
 
 @dataclass(frozen=True)
@@ -351,7 +342,6 @@ def link_facts(report: LinkReport) -> dict[str, Any]:
 
 
 def _p99(times: Sequence[float]) -> float:
-    """Return the 99th percentile of ascending times."""
     return times[-(-99 * len(times) // 100) - 1]
 
 

@@ -27,8 +27,7 @@ from boardprof.target.elf.addresses import CodeRange, SymbolTable, demangled, fr
 ELSEWHERE = 1 << 60
 """From here on are addresses that stand for functions, where code has none in the image."""
 
-_LONGEST_SOURCE = 1_000_000
-"""Bytes of a file whose text is kept."""
+_LONGEST_SOURCE = 1_000_000  # bytes of a file whose text is kept
 
 UNNAMED = CodeRange(ELSEWHERE, ELSEWHERE + 1, "(code without a name)")
 """Stands for shared libraries, ROM, and assembly code without a symbol."""

@@ -31,8 +31,7 @@ Beyond, it does not count calls anew in each dump, so that their number is not k
 _Path = tuple[str, ...]
 """Functions, outermost first, each once: recursion leads back to the first."""
 
-_CUT = "..."
-"""Stands first in a path whose beginning callgrind does not tell apart any more."""
+_CUT = "..."  # stands first in a path whose beginning callgrind does not tell apart any more
 
 
 def callgrind_command(command: Sequence[str], dumps: Path) -> tuple[str, ...]:

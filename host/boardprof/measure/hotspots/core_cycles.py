@@ -324,11 +324,7 @@ _KINDS = {
     "float_store_multiple": "vstm vstmia vstmdb vpush",
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
-_TO_PC = {
-    "operation": "branch_register",
-    "load": "load_pc",
-    "load_multiple": "load_multiple_pc",
-}
+_TO_PC = {"operation": "branch_register", "load": "load_pc", "load_multiple": "load_multiple_pc"}
 """What an instruction is if it writes pc."""
 
 BRANCHES = frozenset(

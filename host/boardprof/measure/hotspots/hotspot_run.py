@@ -25,10 +25,7 @@ from boardprof.measure.hotspots.core_cycles import CORES, NO_CYCLES, CycleModel,
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import CORE_CYCLES, INTERRUPTS, MODELLED, Cost, Profile
 from boardprof.target.arguments.passing import copied_arguments
-from boardprof.target.descriptions.board import (
-    BoardSpec,
-    check_recordable,
-)
+from boardprof.target.descriptions.board import BoardSpec, check_recordable
 from boardprof.target.descriptions.tables import SimulatorSpec, filled
 from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
 from boardprof.target.toolchain.simulator import build_simulator
@@ -210,7 +207,6 @@ _RECORDERS = {
 
 
 def _recorder(front_end: str) -> SimulatorSpec:
-    """Return how the recorder is built with a front end."""
     return SimulatorSpec(
         sources=("{runtime}/recorder/*.[ch]",),
         command=(
@@ -461,12 +457,6 @@ class HotspotRun:
 _REAL_BOARDS = "took 2 % less to 14 % more"
 """How boards compare with the model of a Cortex-M3 or M4: docs/cycles.md, rounded away from 0."""
 
-_NAMES = {
-    "cortex-m0": "Cortex-M0",
-    "cortex-m0plus": "Cortex-M0+",
-    "cortex-m3": "Cortex-M3",
-    "cortex-m4": "Cortex-M4",
-}
 _HALF_WORD = 2
 _UNKNOWN = "-"
 _END = "end"
@@ -524,7 +514,8 @@ class CostAnswers:
 
 def model_text(core: str) -> str:
     """Say what the cycles of a core's model are, after the word ``modelled``."""
-    told = f"for a {_NAMES[core]}: the core only, at zero wait states"
+    name = core.title().replace("Plus", "+")
+    told = f"for a {name}: the core only, at zero wait states"
     return told + (f"; real boards {_REAL_BOARDS}" if core in ("cortex-m3", "cortex-m4") else "")
 
 

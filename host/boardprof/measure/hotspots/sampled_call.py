@@ -50,6 +50,7 @@ from boardprof.target.elf.machine_code import MASKS
 from boardprof.target.elf.object_file import OBJECT, read_if_possible, symbols
 from boardprof.wire.decode.dictionary import FunctionInfo
 from boardprof.wire.link.session import Session
+from boardprof.wire.transport.sockets import SCHEME, connect_socket
 from boardprof_protocol.codes import BuiltIn, ErrorCode
 from boardprof_protocol.sampling import sample_layout
 
@@ -61,9 +62,7 @@ _SAMPLE, _SAMPLING = "bp.sample", "bp.sampling"
 _FEWEST = 16
 """Samples that the free part of the arena must hold. Half of them is room for the last call's."""
 
-_MOST_CALLS = 200_000
-"""Calls after which a short function has been tried long enough."""
-
+_MOST_CALLS = 200_000  # calls after which a short function has been tried long enough
 _CALLS_AT_ONCE = 10_000
 
 _AGENT = ("bp_thunk", "bp_sampled", "bp_port_sample_")
@@ -143,7 +142,6 @@ class _Timer:
 
 
 def _timer_of(link: BoardLink) -> _Timer:
-    """Ask a board how it takes samples."""
     found = {each.name: each for each in link.dictionary.functions}
     if _SAMPLE not in found or _SAMPLING not in found:
         able = [each for each in find_boards() if board_spec(each).build.config.get("sampling")]
@@ -265,13 +263,9 @@ _ANSWER_S = 5.0
 _REQUEST_S = 0.02
 """Wall time of one request for samples, seconds; OpenOCD serves nobody else meanwhile."""
 
-_LEAST_MEAN_S = 1e-3
-"""Shortest mean of the waits between reads, seconds."""
-
+_LEAST_MEAN_S = 1e-3  # shortest mean of the waits between reads, seconds
 _MOST_MEAN_S = 0.5
-_MOST_WAIT_S = 4.0
-"""However long the server says that a read takes."""
-
+_MOST_WAIT_S = 4.0  # however long the server says that a read takes
 _READ = """apply {{waits} {
     set found {}
     set spent 0
@@ -290,8 +284,7 @@ class DebugProbe:
 
     def __init__(self, address: str, seed: int = 1) -> None:
         """Connect to ``HOST:PORT``; ``seed`` is that of the random times between two reads."""
-        place = host_and_port(address)
-        if place is None:
+        if host_and_port(address) is None:
             raise UsageError(
                 f"{address!r} is not the address of a debug probe.",
                 hint=f"HOST:PORT of OpenOCD's Tcl server, such as localhost:6666; {BRACKETS}",
@@ -299,14 +292,8 @@ class DebugProbe:
         self.address = address
         self._random = random.Random(seed)
         self._read_s = 0.0
-        try:
-            self._socket = socket.create_connection(place, _CONNECT_S)
-        except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise BoardError(
-                f"No OpenOCD at {address}: {reason}.",
-                hint="start it: openocd -f interface/stlink.cfg -f target/YOURS.cfg",
-            ) from error
+        hint = "start it: openocd -f interface/stlink.cfg -f target/YOURS.cfg"
+        self._socket = connect_socket(SCHEME + address, _CONNECT_S, address, hint, "OpenOCD")
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def run(self, script: str, extra_s: float = 0.0) -> str:
@@ -375,7 +362,6 @@ class DebugProbe:
         return [word if word == NO_PC else word & ~1 for word in found]
 
     def _numbers(self, text: str, count: int) -> list[int]:
-        """Return the words of 32 bits in a text."""
         found = self._integers(text, text, count)
         if not all(0 <= each <= 0xFFFFFFFF for each in found):
             raise self._other_answer(text, count)
@@ -412,9 +398,7 @@ _ENOUGH = 16
 """Reads after which they are judged if all are the same. Some hit the agent, after a request."""
 
 _OF_AGENT, _STATE = "bp_", "bp_agent"
-_WORDS = 16
-"""The boot id is among the first words of the agent's state."""
-
+_WORDS = 16  # the boot id is among the first words of the agent's state
 _COLLECTOR = 1  # mask of bp.measure: it must not be 0
 
 

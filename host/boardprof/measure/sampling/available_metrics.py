@@ -15,6 +15,7 @@ from boardprof.base.formula import Formula
 from boardprof.base.metrics import metric_called
 from boardprof.measure.sampling.counted_pass import Selection
 from boardprof.measure.sampling.programmable import (
+    ListedMetric,
     Programmable,
     Slots,
     programmable_collectors,
@@ -195,7 +196,6 @@ class Offer:
         return Selection(active, frozenset(wanted))
 
     def _counter(self, metric: str) -> str:
-        """Return the fixed counter of a metric."""
         names = self._counters()
         hint = "one of " + ", ".join(name for name in names if name not in self.unsupported)
         if is_duration(metric) and self.clock_kind == "simulated":
@@ -382,16 +382,6 @@ def metric_names(metrics: object) -> list[str] | None:
 # -- lists -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ListedMetric:
-    """A metric that the board has, or could have."""
-
-    name: str  # for ``metrics=``; empty if one entry represents many missing ones
-    collector: str | None  # None if the metric is computed by a formula
-    description: str  # the register, the event's meaning, or the formula
-    reason: str | None  # why it is not available; None if it is
-
-
 def listed_metrics(offer: Offer) -> list[ListedMetric]:
     """Ask a board for all of its metrics, then count the default events again."""
     found = [
@@ -406,10 +396,8 @@ def listed_metrics(offer: Offer) -> list[ListedMetric]:
             found.append(ListedMetric(each.shown(event), name, f"event {code:#x}", refused))
         if each.codes is not None:
             each.select_default()
-        for known in each.listed():  # which the board knows by name, and tries each on its own
-            found.append(
-                ListedMetric(each.shown(known.name), name, known.description, known.refused)
-            )
+        # What the board knows by name, it tries each on its own.
+        found += [replace(known, name=each.shown(known.name)) for known in each.listed()]
     reasons = {f"{metric.collector}.{metric.name}": metric.reason for metric in found}
     reasons |= {metric.name: metric.reason for metric in found}
     for name, (_, formula) in offer.formulas.items():

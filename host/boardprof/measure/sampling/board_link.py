@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from boardprof.base.errors import (
     BoardprofError,
@@ -23,17 +22,13 @@ from boardprof.measure.board.image import BoardImage, StackCheck
 from boardprof.measure.board.memory import Memory
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.results.record import NOT_MASKED, Device, Interrupts
-from boardprof.results.report.measurement import HOOKED, clock_of, metrics_of, window_s
+from boardprof.results.report.measurement import HOOKED, PassResult, clock_of, metrics_of, window_s
 from boardprof.wire.decode.clock import ClockFit, Exchange, fit_clock
 from boardprof.wire.decode.dictionary import CollectorInfo, Dictionary
 from boardprof.wire.decode.samples import Reading, decode_samples
 from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import InterruptFlag, MeasureFlag
 from boardprof_protocol.layout import Layout
-
-if TYPE_CHECKING:
-    from boardprof.results.report.measurement import PassResult
-
 
 _INTERRUPTS, _CLOCK = "bp.interrupts", "bp.clock"
 _EXCHANGES = 8
@@ -343,12 +338,7 @@ class Window:
             self._turn = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close the window, also after an error, which is then raised.
 
         A board that no longer answers is not asked: that would be another wait for each window.

@@ -89,9 +89,7 @@ _LONG_MASK_US = 60_000_000
 _CORE_COUNTERS = ("mcycle", "minstret", "mpccr", "PM")
 """Begins of their sources: registers that a function can write."""
 
-_QUIET_S = 10.0
-"""Shorter waits need no note."""
-
+_QUIET_S = 10.0  # shorter waits need no note
 _LONG_S = 0.5
 """If a call takes longer, the default number of rounds is more than a user wants to wait for."""
 

@@ -8,7 +8,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import msgpack
@@ -194,15 +193,11 @@ _SPAN = struct.Struct("<BBIII")
 _SPAN_WITH_COPY = struct.Struct("<BBIIII")
 _BIN_8 = 0xC4
 
-_HOLE = 64
-"""Bytes between two pieces that cost less to transfer than a second call."""
-
+_HOLE = 64  # bytes between two pieces that cost less to transfer than a second call
 _LEAST_STORED = 256
 """Bytes below which sending an array takes hardly longer than asking for its CRC."""
 
-_MOST_COPIES = 8
-"""Copies of a call (SPEC.md 5.9)."""
-
+_MOST_COPIES = 8  # copies of a call (SPEC.md 5.9)
 _PLACE = struct.Struct("<II")
 
 _Piece = tuple[int, bytes]
@@ -352,12 +347,7 @@ class Placement:
         self._main.slots = [slot for slot in self._slots if not slot.is_out]
         self._size = self._lay_out(len(FENCE) * self._is_fenced)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Free the blocks; if the board is in a call or gone, before the next are reserved."""
         # After an error, that error is raised, not one from freeing the blocks.
         blocks, self._blocks = self._blocks, []

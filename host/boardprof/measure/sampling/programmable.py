@@ -18,33 +18,26 @@ from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import BuiltIn, CounterStatus
 from boardprof_protocol.layout import Layout
 
-_COUNTERS = 3
-"""The section of bp.describe that has the counters."""
-
+_COUNTERS = 3  # the section of bp.describe that has the counters
 _NANOSECONDS_HZ = 1_000_000_000
 _RETIRED = "instructions"
 _RETIRED_NAMES = (_RETIRED, "papi_tot_ins", "/inst_retired/")
 """The same count as boards name it that know events by name; the last one after an Arm PMU's."""
 
-_MOST_EVENTS = 100_000
-"""Upper bound, in case a board never ends its list."""
-
-_USER = ":u"
-"""What an agent adds to an event that the system lets count in user mode alone."""
-
-_USERS = (_USER, "/u")
-"""The same also after an event of a PMU, such as armv8_pmuv3/inst_retired/."""
-
+_MOST_EVENTS = 100_000  # upper bound, in case a board never ends its list
+_USER = ":u"  # what an agent adds to an event that the system lets count in user mode alone
+_USERS = (_USER, "/u")  # the same also after an event of a PMU, such as armv8_pmuv3/inst_retired/
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Event:
-    """An event that a board knows by name."""
+class ListedMetric:
+    """A metric that the board has, or could have."""
 
-    name: str  # as ``select`` takes it; empty if one entry represents many missing ones
-    description: str
-    refused: str | None  # why it does not count; None if it does
+    name: str  # for ``metrics=``; empty if one entry represents many missing ones
+    collector: str | None  # None if the metric is computed by a formula
+    description: str  # the register, the event's meaning, or the formula
+    reason: str | None  # why it is not available; None if it is
 
 
 @dataclass(frozen=True)
@@ -126,19 +119,18 @@ class Programmable:
         """Return the event's public name: with the collector's name as prefix if it is taken."""
         return f"{self.collector.name}.{event}" if event in self._taken else event
 
-    def listed(self) -> Iterator[Event]:
+    def listed(self) -> Iterator[ListedMetric]:
         """Ask for the events that the board knows by name; it tries each with the current ones."""
         if self.codes is not None:
             return
-        function = f"{self.collector.name}.event"
         for index in range(_MOST_EVENTS):
             entry = self._call("event", [index])
             if entry is None:
                 return
-            event = _listed(function, entry)
+            event = _listed(self.collector.name, entry)
             why = self.unsupported(event.name)
-            yield event if why is None else replace(event, refused=why)
-        raise FrameError(f"{function} never ends its list.")
+            yield event if why is None else replace(event, reason=why)
+        raise FrameError(f"{self.collector.name}.event never ends its list.")
 
     def counting(self) -> Slots:
         """Return the current slots; if they were not programmed yet, with their default."""
@@ -299,13 +291,14 @@ def _answered(event: str, answer: object) -> tuple[CounterInfo, str]:
     return info, info.unsupported or "it cannot be selected"
 
 
-def _listed(function: str, entry: object) -> Event:
+def _listed(collector: str, entry: object) -> ListedMetric:
     """Read ``[name, description, status, detail, reason]``; the last three may be absent."""
     if not isinstance(entry, list) or len(entry) < 2:
-        raise FrameError(f"{function} returned {entry!r:.80}, not [name, description].")
+        raise FrameError(f"{collector}.event returned {entry!r:.80}, not [name, description].")
     status = CounterStatus(entry[2]) if len(entry) > 2 else CounterStatus.OK
     reason = (str(entry[4]) if len(entry) > 4 else "") or "it cannot be selected"
-    return Event(str(entry[0]), str(entry[1]), None if status is CounterStatus.OK else reason)
+    why = None if status is CounterStatus.OK else reason
+    return ListedMetric(str(entry[0]), collector, str(entry[1]), why)
 
 
 def _counter(name: str, status: CounterStatus, detail: int, hz: int) -> CounterInfo:

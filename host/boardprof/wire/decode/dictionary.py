@@ -14,15 +14,10 @@ from boardprof_protocol.codes import CounterStatus
 MOST_BYTES = 1 << 20
 """Size limit of a dictionary; our largest has 3 kB."""
 
-_MOST_FIELDS = 64
-"""Size limit of an entry."""
-
-_OPERATIONS = ("init", "start", "stop", "select", "event")
-"""Limit for a collector (SPEC.md 5.3)."""
-
+_MOST_FIELDS = 64  # size limit of an entry
+_OPERATIONS = ("init", "start", "stop", "select", "event")  # limit for a collector (SPEC.md 5.3)
 _WIDEST_BITS = 64
-_LAST_ERRNO = (1 << 31) - 1
-"""An error number is a C int."""
+_LAST_ERRNO = (1 << 31) - 1  # an error number is a C int
 
 
 @dataclass(frozen=True)
@@ -168,12 +163,7 @@ def _collector(
     apart = [replace(c, name=f"{name}.{c.name}") if c.name in taken else c for c in own]
     taken.update(counter.name for counter in apart)
     return CollectorInfo(
-        index,
-        _text(name),
-        _number(schema_id),
-        _number(version),
-        _number(layout_crc),
-        tuple(apart),
+        index, _text(name), _number(schema_id), _number(version), _number(layout_crc), tuple(apart)
     )
 
 

@@ -32,8 +32,7 @@ Layouts = Mapping[int, Layout]
 """Layouts by schema id."""
 
 
-_FASTEST_HZ = 4_000_000_000
-"""Highest rate assumed for a counter of unknown rate."""
+_FASTEST_HZ = 4_000_000_000  # highest rate assumed for a counter of unknown rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Self
 
 from boardprof.base.errors import BoardprofError, FrameError, RpcError, UsageError, agent_option
@@ -26,11 +25,8 @@ _SLOW_CREDIT = 1 << 14
 
 _SLOW_FRAME = 1 << 12
 _STREAM_CREDIT = 1 << 16
-_SETTLE_S = 0.2
-"""How long the last bytes are waited for when a stream is closed, at least."""
-
-_LONGEST_SETTLE_S = 2.0
-"""The same, as long as some come."""
+_SETTLE_S = 0.2  # how long the last bytes are waited for when a stream is closed, at least
+_LONGEST_SETTLE_S = 2.0  # the same, as long as some come
 
 
 class Channels:
@@ -227,12 +223,7 @@ class Stream:
         """Return the stream."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close the stream. After another error, ignore further errors."""
         if error is None:
             self.close()

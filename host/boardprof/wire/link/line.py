@@ -38,15 +38,9 @@ from boardprof_protocol.frame import Frame, encode_frame
 OnProgress = Callable[[int, int], None]
 """Called with (done, total)."""
 
-_CANCEL_S = 0.25
-"""Seconds that an interrupted call has to end on the board."""
-
-_LAST_WORDS_S = 0.25
-"""Seconds to read the last bytes of a lost connection."""
-
-_PRINTS_S = 1.0
-"""A board that printed within this time counts as still printing."""
-
+_CANCEL_S = 0.25  # seconds that an interrupted call has to end on the board
+_LAST_WORDS_S = 0.25  # seconds to read the last bytes of a lost connection
+_PRINTS_S = 1.0  # a board that printed within this time counts as still printing
 _PLAIN_TRIES = 20
 """Nonces to try; three of four will do."""
 
@@ -56,12 +50,8 @@ _PLAIN_S = 0.3
 _WATCH_S = 0.1
 """Longest time until a wait notices that another thread cancels the call or closes the line."""
 
-_CLOSE_S = 2.0
-"""Seconds that closing waits for another thread's call to end."""
-
-_LOOK_S = 0.01
-"""Seconds that a hanging board runs between two reads of its pc."""
-
+_CLOSE_S = 2.0  # seconds that closing waits for another thread's call to end
+_LOOK_S = 0.01  # seconds that a hanging board runs between two reads of its pc
 _PROBE_AFTER = 3
 """Time-outs of a channel after which the board is asked whether it still knows the session."""
 
@@ -284,7 +274,7 @@ class Line:
                     on_progress(position, length)
                 continue
             answers = now < deadline
-            if answers and channel.timeouts >= probe_after:
+            if answers and channel.timer.count >= probe_after:
                 probe_after *= 2
                 answers = is_known(name, deadline - now)
                 now = self.clock()

@@ -29,9 +29,7 @@ _LOOKS = 30
 _CLOCK_LOOK_S = 0.5
 """Seconds between two reads of the board's clock. Most calls end before the first."""
 
-_TIMES = 3
-"""How often the clock must be over, since a loaded machine may bring data late."""
-
+_TIMES = 3  # how often the clock must be over, since a loaded machine may bring data late
 _LATER_S = 2.0
 """Some boards end a call with the first tick of a coarse timer after the limit, 0.7 s at most; and
 what the agent does itself, around a call and between the rounds of a measurement, takes less."""
@@ -225,9 +223,7 @@ _GREETINGS: tuple[tuple[bytes, str, str], ...] = (
 MANY_NAKS = 10
 """Per session; a few occur on any line."""
 
-_LEAST = 4
-"""Fewer bytes than this are a glitch from opening the port."""
-
+_LEAST = 4  # fewer bytes than this are a glitch from opening the port
 _ENOUGH_BITS = 24
 """Bytes of frames after which a missing bit 7 is not chance: a CRC has four of any value."""
 
@@ -254,13 +250,7 @@ def no_reply(
 
 
 def no_welcome(
-    port: str,
-    silence_s: float,
-    heard: bytes,
-    *,
-    naks: int,
-    echoes: bool,
-    printed: str,
+    port: str, silence_s: float, heard: bytes, *, naks: int, echoes: bool, printed: str
 ) -> BoardprofError:
     """Return the error for a HELLO that nobody answered; ``heard`` are bytes outside of frames."""
     greeting = heard.strip(b"\0").replace(b"\r", b"")

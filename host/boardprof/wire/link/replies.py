@@ -350,15 +350,10 @@ class _Stop:
         how = f"trapped: {self.what}"
         if self.cause == FaultCause.TIME_OUT:
             how = f"did not end within {self.detail / 1000:g} s of the board's clock"
-        return DeviceFaultError(
+        return self._error(
             f"A static constructor, {name}, {how}{place_text('it', self.pc, self.location)}. It "
             f"runs before the first call, so {self.name} was not called",
-            code=self.code,
-            cause=self.cause.key,
-            pc=self.pc or None,
-            address=self.touched,
-            location=self.location,
-            hint=f"look for the fault in the constructor{self._how_to_locate()}",
+            "look for the fault in the constructor",
         )
 
     def fault(self) -> DeviceFaultError:
@@ -367,15 +362,20 @@ class _Stop:
         if self.location is not None and not self.location.is_agents:
             inner = self.location.function
         where = self.name if inner in (None, self.name) else f"{inner}, which {self.name} called"
-        return DeviceFaultError(
+        return self._error(
             f"{self.name} trapped on the board: {self.what}{place}",
+            f"look for the fault in {where}. What {self.name} has changed before stays changed",
+        )
+
+    def _error(self, text: str, hint: str) -> DeviceFaultError:
+        return DeviceFaultError(
+            text,
             code=self.code,
             cause=self.cause.key,
             pc=self.pc or None,
             address=self.touched,
             location=self.location,
-            hint=f"look for the fault in {where}. What {self.name} has changed before stays changed"
-            f"{self._how_to_locate()}",
+            hint=hint + self._how_to_locate(),
         )
 
     def time_out(self) -> DeviceTimeoutError:

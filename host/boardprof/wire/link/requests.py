@@ -74,8 +74,7 @@ class RttEstimate:
         self.timeout_s = max(self.timeout_s, min(2 * self.timeout_s, ceiling_s))
 
 
-_ENOUGH_VALUES = 200
-"""Values of bytes in frames that have arrived, after which no more are noted."""
+_ENOUGH_VALUES = 200  # values of bytes in frames that have arrived, after which no more are noted
 
 
 @dataclass
@@ -92,11 +91,6 @@ class _Request:
     damaged: bool = False
     cancel: bytes = b""
     cancels: int = 0
-
-    @property
-    def alive_resend_s(self) -> float:
-        """How long to wait after PROGRESS."""
-        return self.within(_ALIVE_RESEND_S)
 
     def within(self, wait_s: float) -> float:
         """Return a wait after which there is still time for an answer.
@@ -186,7 +180,7 @@ class Requests:
         request.damaged = False
         self.sent += 1
         alive = request.alive and not request.cancel
-        wait_s = request.alive_resend_s if alive else request.within(self.rtt.timeout_s)
+        wait_s = request.within(_ALIVE_RESEND_S if alive else self.rtt.timeout_s)
         request.resend_at_s = now_s + wait_s + len(encoded) * self.byte_time_s
         return encoded
 
@@ -205,7 +199,9 @@ class Requests:
             if request is not None and self._is_answer(frame, request):
                 frames.append(frame)
                 if frame.kind == FrameKind.PROGRESS:
-                    self._put_off(request, now_s)
+                    request.alive = True  # the board works on it, so the next retry can wait
+                    if not request.cancel:
+                        request.resend_at_s = now_s + request.within(_ALIVE_RESEND_S)
                 else:
                     self._end(request, now_s)
             else:
@@ -213,7 +209,6 @@ class Requests:
         return frames
 
     def _is_answer(self, frame: Frame, request: _Request) -> bool:
-        """Tell whether a frame is for the request under way."""
         kind, session, sequence, _, version = frame
         return (
             sequence == request.sequence
@@ -221,12 +216,6 @@ class Requests:
             and kind in _ANSWERS[request.kind]
             and (version == PROTOCOL_VERSION or kind == FrameKind.WELCOME)
         )
-
-    def _put_off(self, request: _Request, now_s: float) -> None:
-        """Note that the board is working on it, so the next retry can wait."""
-        request.alive = True
-        if not request.cancel:
-            request.resend_at_s = now_s + request.alive_resend_s
 
     @property
     def pending(self) -> bytes:

@@ -35,7 +35,7 @@ class _Timer:
         self._requests = requests
         self._factor = 1
         self.at_s = _NEVER
-        self.count = 0
+        self.count = 0  # of time-outs since something new came, or the board took something
 
     def start(self, from_s: float) -> None:
         rtt = self._requests.rtt
@@ -77,12 +77,12 @@ class Receiver:
         self._resend = False
         self._told = 0  # the credit of the last ACK
         self._acked: deque[tuple[int, int]] = deque([(0, 0)], maxlen=256)
-        self._timer = _Timer(requests)
+        self.timer = _Timer(requests)
 
     def begin(self, now_s: float) -> None:
         """Let the board send: the channel is open."""
         self._ack_due = True
-        self._timer.start(now_s)
+        self.timer.start(now_s)
 
     @property
     def done(self) -> bool:
@@ -90,14 +90,9 @@ class Receiver:
         return self.position == self.length and not self._ack_due
 
     @property
-    def timeouts(self) -> int:
-        """Time-outs since something new came."""
-        return self._timer.count
-
-    @property
     def next_at_s(self) -> float:
         """When `outgoing` next has something, unless a frame comes first."""
-        return 0.0 if self._ack_due else self._timer.at_s
+        return 0.0 if self._ack_due else self.timer.at_s
 
     def take(self) -> bytes:
         """Return and forget what has arrived, in order."""
@@ -116,7 +111,7 @@ class Receiver:
     def receive(self, frame: Frame, now_s: float) -> None:
         """Take a DATA frame; what is not the next byte is discarded."""
         size = len(frame.body) - _DATA.size
-        if frame.kind != FrameKind.DATA or size <= 0 or self._timer.at_s == _NEVER:
+        if frame.kind != FrameKind.DATA or size <= 0 or self.timer.at_s == _NEVER:
             return
         (offset,) = _DATA.unpack_from(frame.body)
         ahead = offset - self.position
@@ -134,7 +129,7 @@ class Receiver:
             self._ack_due = True  # the board has not heard that it is here
         else:
             self._append(frame.body[_DATA.size - ahead :])
-        self._timer.start(now_s)
+        self.timer.start(now_s)
 
     def _append(self, content: bytes) -> None:
         self._chunks.append(content)
@@ -142,7 +137,7 @@ class Receiver:
         self.position += len(content)
         self.crc = zlib.crc32(content, self.crc)
         self._asked = False
-        self._timer.progressed()
+        self.timer.progressed()
         self._used += len(content) + _DATA_ROOM
         if 2 * self._used >= self._told or self.position == self.length:
             self._ack_due = True
@@ -157,8 +152,8 @@ class Receiver:
 
     def outgoing(self, now_s: float, *, timed: bool = True) -> bytes:
         """Return the ACK that is due, or nothing; not ``timed`` while the board works on a call."""
-        if timed and now_s >= self._timer.at_s:
-            self._timer.expired()
+        if timed and now_s >= self.timer.at_s:
+            self.timer.expired()
             self._resend = self._ack_due = True
         if not self._ack_due:
             return b""
@@ -167,9 +162,9 @@ class Receiver:
         self._acked.append((self.position, self.crc))
         self._told, self._used = room, 0
         self._ack_due = self._resend = False
-        self._timer.start(now_s)
+        self.timer.start(now_s)
         if self.position == self.length:
-            self._timer.stop()
+            self.timer.stop()
         return self._requests.encode(FrameKind.ACK, self.sequence, body)
 
 
@@ -214,12 +209,12 @@ class Upload:
         self._gone_back = False  # since the board last took something new
         self._line_free_s = 0.0
         self._probe = False
-        self._timer = _Timer(requests)
+        self.timer = _Timer(requests)
 
     def begin(self, now_s: float) -> None:
         """Start the time-out: the channel is open."""
-        if self._timer.at_s == _NEVER and not self.done:
-            self._timer.start(now_s)
+        if self.timer.at_s == _NEVER and not self.done:
+            self.timer.start(now_s)
 
     @property
     def done(self) -> bool:
@@ -227,14 +222,9 @@ class Upload:
         return self.position == self.length
 
     @property
-    def timeouts(self) -> int:
-        """Time-outs since the board last took something."""
-        return self._timer.count
-
-    @property
     def next_at_s(self) -> float:
         """When `outgoing` next has something, unless a frame comes first."""
-        return 0.0 if self._next_size() else self._timer.at_s
+        return 0.0 if self._next_size() else self.timer.at_s
 
     def receive(self, frame: Frame, now_s: float) -> None:
         """Take an ACK; one that is late, or of bytes that were never sent, means nothing."""
@@ -249,9 +239,9 @@ class Upload:
         if flags & AckFlag.RESEND and not self._gone_back:
             self._go_back()
         if self.done:
-            self._timer.stop()
+            self.timer.stop()
         else:
-            self._timer.start(max(now_s, self._flight[0].left_at_s if self._flight else now_s))
+            self.timer.start(max(now_s, self._flight[0].left_at_s if self._flight else now_s))
 
     def _advance(self, offset: int) -> None:
         self._limit = min(self._window, self._limit + (offset - self.position) // 4)
@@ -261,7 +251,7 @@ class Upload:
             self._flying -= self._flight.popleft().encoded
         self._gone_back = False
         self._ghosts = 0  # they came before the frame that was now acknowledged
-        self._timer.progressed()
+        self.timer.progressed()
 
     def damaged(self) -> None:
         """Send again what is not acknowledged: one of these frames it was, most likely."""
@@ -293,13 +283,13 @@ class Upload:
 
     def outgoing(self, now_s: float, *, timed: bool = True) -> bytes:
         """Return the DATA frames for which there is room."""
-        if timed and now_s >= self._timer.at_s:
-            self._timer.expired()
+        if timed and now_s >= self.timer.at_s:
+            self.timer.expired()
             self._go_back()
             self._ghosts = 0
             # The first ACK, or one that made room, was lost: one byte brings the next.
             self._probe = True
-            self._timer.start(now_s)
+            self.timer.start(now_s)
         frames = []
         while size := self._next_size():
             frames.append(self._frame(size, now_s))
@@ -313,7 +303,7 @@ class Upload:
             max(self._line_free_s, now_s) + len(encoded) * self._requests.byte_time_s
         )
         if not self._flight:
-            self._timer.start(self._line_free_s)
+            self.timer.start(self._line_free_s)
         self._sent += size
         self._highest = max(self._highest, self._sent)
         self._flight.append(_Sent(self._sent, len(encoded), self._line_free_s))

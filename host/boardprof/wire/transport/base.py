@@ -72,6 +72,17 @@ class Emulator(Clocked, Protocol):
         """
 
 
+class WrappedTransport:
+    """Another transport, which is closed with this one; a subclass changes what passes."""
+
+    def __init__(self, inner: Transport) -> None:
+        """Wrap an open line."""
+        self.name, self.byte_time_s = inner.name, inner.byte_time_s
+        self.printed: Callable[[], str] = inner.printed
+        self.close: Callable[[], None] = inner.close
+        self._inner = inner
+
+
 def unknown_time() -> None:
     """Return None, as the board's time where it is not told."""
 

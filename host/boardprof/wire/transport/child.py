@@ -11,12 +11,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import cache, partial
 from pathlib import Path
 from typing import IO
 
@@ -24,8 +26,8 @@ from boardprof.base.errors import BoardError, BoardTimeoutError, LinkError, Miss
 from boardprof.base.files import check_runnable
 from boardprof.base.processes import comes_from
 from boardprof.wire.transport.base import DescriptorTransport, Transport
-from boardprof.wire.transport.emulator import EmulatorLock, QemuClock
 from boardprof.wire.transport.keyed import KEY_VARIABLE
+from boardprof.wire.transport.qemu_clock import QemuClock
 from boardprof.wire.transport.sockets import SCHEME, connect_socket, stream_of
 
 ANNOUNCEMENT = "listening on "
@@ -39,14 +41,21 @@ _KILL_S = 30.0
 _START_S = 60.0
 _BYTE_S = 0.001
 """An emulator sends the next byte of a frame sooner; what stays out for longer may never come."""
-_GUEST_NICE = 5
-"""Leaves a third of the usual share of a processor that others want, too."""
+_GUEST_NICE = 5  # leaves a third of the usual share of a processor that others want, too
 _FRAME_END = 0
 _FRAME_BYTES = 256
 """From here on, bytes are passed on without a frame's end: a board may print for ever."""
 
 
-_Started = subprocess.Popen[bytes] | BaseException
+_TIE = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""What setpriv does, where it is not installed: PR_SET_PDEATHSIG, SIGKILL (prctl(2))."""
+
+_Child = subprocess.Popen[bytes]
 
 
 class _Spawner:
@@ -57,39 +66,39 @@ class _Spawner:
     """
 
     def __init__(self) -> None:
-        self.process_id = os.getpid()
-        self._wanted: queue.SimpleQueue[
-            tuple[list[str], IO[bytes], list[int], queue.SimpleQueue[_Started]]
-        ] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[tuple[Future[_Child], Callable[[], _Child]]]
+        self._wanted = queue.SimpleQueue()
         threading.Thread(target=self._run, name="boardprof spawner", daemon=True).start()
 
-    def start(
-        self, command: list[str], output: IO[bytes], inherited: list[int]
-    ) -> subprocess.Popen[bytes]:
-        started: queue.SimpleQueue[_Started] = queue.SimpleQueue()
-        self._wanted.put((command, output, inherited, started))
+    def start(self, command: list[str], output: IO[bytes], inherited: list[int]) -> _Child:
+        started: Future[_Child] = Future()
+        self._wanted.put((started, partial(_popen, command, output, inherited)))
         try:
-            child = started.get(timeout=_START_S)
-        except queue.Empty as error:
+            return started.result(_START_S)
+        except TimeoutError as error:
             raise BoardError(
                 f"{command[0]} did not start within {_START_S:g} s.",
                 hint="check whether its file system responds",
             ) from error
-        if isinstance(child, BaseException):
-            raise child
-        return child
 
     def _run(self) -> None:
         while True:
-            command, output, inherited, started = self._wanted.get()
+            started, start = self._wanted.get()
             try:
-                started.put(_popen(command, output, inherited))
+                started.set_result(start())
             except BaseException as error:
-                started.put(error)
-            del output, started  # or the last child would not be let go of until the next one
+                started.set_exception(error)
+            del started, start  # or the last child would not be let go of until the next one
 
 
-def _popen(command: list[str], output: IO[bytes], inherited: list[int]) -> subprocess.Popen[bytes]:
+@cache
+def _spawner_of(process: int) -> _Spawner:
+    """Return the spawner of this process: a fork has no threads."""
+    del process
+    return _Spawner()
+
+
+def _popen(command: list[str], output: IO[bytes], inherited: list[int]) -> _Child:
     # The key is for agents elsewhere: our own child does not ask for one.
     environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
     # A new session: Ctrl-C reaches us, and we end the child.
@@ -104,30 +113,11 @@ def _popen(command: list[str], output: IO[bytes], inherited: list[int]) -> subpr
     )
 
 
-_spawner: _Spawner | None = None
-_spawner_lock = threading.Lock()
-
-
-def _spawn(command: list[str], output: IO[bytes], inherited: list[int]) -> subprocess.Popen[bytes]:
-    global _spawner
-    with _spawner_lock:
-        if _spawner is None or _spawner.process_id != os.getpid():  # a fork has no threads
-            _spawner = _Spawner()
-        spawner = _spawner
-    return spawner.start(command, output, inherited)
-
-
 def _tied_to_us(command: list[str]) -> list[str]:
     """Return the command that has the kernel end the child when we are killed before we can."""
     setpriv = shutil.which("setpriv")
     if setpriv is None:
-        warnings.warn(
-            f"setpriv was not found. If this process is killed, {Path(command[0]).name} keeps "
-            "running until the next start of an emulator ends it. Install util-linux.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-        return command
+        return [sys.executable, "-IS", "-c", _TIE, f"{os.getpid()}", *command]
     return [setpriv, "--pdeathsig", "KILL", *command]
 
 
@@ -137,9 +127,7 @@ class ChildProcess:
     Its output goes to a file, because a full pipe would stop it.
     """
 
-    def __init__(
-        self, command: Sequence[str], package: str | None, *, lock: EmulatorLock | None = None
-    ) -> None:
+    def __init__(self, command: Sequence[str], package: str | None) -> None:
         """Start ``command``, a program of this Debian package."""
         program = shutil.which(command[0])
         if program is None:
@@ -150,17 +138,12 @@ class ChildProcess:
         whole = [program, *command[1:], *(self.clock.arguments if self.clock else ())]
         inherited = [self.clock.inherited] if self.clock else []
         try:
-            self._process = _spawn(_tied_to_us(whole), self._output, inherited)
+            spawner = _spawner_of(os.getpid())
+            self._process = spawner.start(_tied_to_us(whole), self._output, inherited)
         finally:
             if self.clock is not None:
                 self.clock.started()
-        self._finalizer = weakref.finalize(self, _end, self._process, lock, os.getpid())
-        if lock is not None:
-            try:
-                lock.started(self._process.pid, whole)
-            except BaseException:
-                self.close()
-                raise
+        self._finalizer = weakref.finalize(self, _end, self._process, os.getpid())
         self.name = Path(command[0]).name
         self.command = tuple(command)  # what it does, without what is for us alone
 
@@ -176,9 +159,7 @@ class ChildProcess:
 
     def output(self) -> str:
         """Return what the child has printed so far."""
-        # Not seek and read: the position is the child's too, and it would go on writing there.
-        descriptor = self._output.fileno()
-        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+        return printed_to(self._output)
 
     def explain(self) -> str:
         """Return what the child printed, and how it ended, as lines for an error message."""
@@ -241,9 +222,22 @@ def _how(code: int) -> str:
     return f"with code {code}" if code >= 0 else f"by signal {-code} ({signal.strsignal(-code)})"
 
 
-def _end(process: subprocess.Popen[bytes], lock: EmulatorLock | None, parent: int) -> None:
-    if os.getpid() != parent:  # a fork of it, which is not the parent of the child
-        return
+def printed_to(file: IO[bytes]) -> str:
+    """Return what a child has written to a file so far; "" if the file is closed."""
+    if file.closed:
+        return ""
+    # Not seek and read: the position is the child's too, and it would go on writing there.
+    descriptor = file.fileno()
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes], parent: int) -> None:
+    if os.getpid() == parent:  # not a fork of it, which is not the parent of the child
+        end_child(process)
+
+
+def end_child(process: subprocess.Popen[bytes]) -> None:
+    """End a process and wait for it, first without force."""
     if process.poll() is None:
         process.terminate()
         process.send_signal(signal.SIGCONT)  # a child that is paused would not hear of it
@@ -254,8 +248,6 @@ def _end(process: subprocess.Popen[bytes], lock: EmulatorLock | None, parent: in
             # A stalled machine may take seconds; it ends in any case.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_KILL_S)
-    if lock is not None:
-        lock.ended()
 
 
 class EmulatorLine:
@@ -320,12 +312,7 @@ class EmulatorLine:
 
 
 def spawn_and_accept(
-    command: Sequence[str],
-    package: str | None,
-    timeout_s: float,
-    *,
-    lock: EmulatorLock | None = None,
-    is_emulator: bool = False,
+    command: Sequence[str], package: str | None, timeout_s: float, *, is_emulator: bool = False
 ) -> Transport:
     """Listen, start a child that connects to ``{port}``, and accept it.
 
@@ -337,7 +324,7 @@ def spawn_and_accept(
         port = listener.getsockname()[1]
         name = f"{SCHEME}127.0.0.1:{port}"
         command = [part.replace("{port}", str(port)) for part in command]
-        child = ChildProcess(command, package, lock=lock)
+        child = ChildProcess(command, package)
         with contextlib.ExitStack() as on_error:
             on_error.callback(child.close)
             connection = _accept(listener, child, timeout_s)
@@ -346,15 +333,10 @@ def spawn_and_accept(
 
 
 def spawn_and_connect(
-    command: Sequence[str],
-    package: str | None,
-    timeout_s: float,
-    *,
-    lock: EmulatorLock | None = None,
-    is_emulator: bool = False,
+    command: Sequence[str], package: str | None, timeout_s: float, *, is_emulator: bool = False
 ) -> Transport:
     """Start a child that listens and says where, and connect to it; see `spawn_and_accept`."""
-    child = ChildProcess(command, package, lock=lock)
+    child = ChildProcess(command, package)
     with contextlib.ExitStack() as on_error:
         on_error.callback(child.close)
         name = SCHEME + _announced(child, timeout_s)
@@ -418,8 +400,7 @@ def _announced(child: ChildProcess, timeout_s: float) -> str:
             raise _ended(child)
         time.sleep(_POLL_S)
     raise BoardTimeoutError(
-        f"{child.name} did not print its address within {timeout_s:g} s.",
-        console=child.output(),
+        f"{child.name} did not print its address within {timeout_s:g} s.", console=child.output()
     )
 
 

@@ -33,7 +33,7 @@ from enum import Enum
 from operator import itemgetter
 
 from boardprof.base.errors import LinkError
-from boardprof.wire.transport.base import Transport
+from boardprof.wire.transport.base import Transport, WrappedTransport
 
 __all__ = ["ALL_FAULTS", "Cut", "Delay", "DropByte", "DropLeading", "DropTrailing", "Duplicate"]
 __all__ += ["Fault", "FaultRecord", "Faults", "FaultyTransport", "FlipBit", "Glue", "Inject"]
@@ -348,7 +348,6 @@ class Faults:
 
 
 def _done(fault: Fault, frame: bytes) -> list[tuple[float, bytes]]:
-    """Return what becomes of one frame."""
     match fault:
         case Duplicate():
             return [(0.0, frame), (0.0, frame)]
@@ -389,7 +388,7 @@ def _take_due(queue: _Queue, now_s: float) -> bytes:
     return b"".join(data for _, data in due)
 
 
-class FaultyTransport:
+class FaultyTransport(WrappedTransport):
     """Another transport, with faults on the way. It takes the place of any transport.
 
     What is delayed on its way to the board is sent when its time has come and the host reads or
@@ -400,11 +399,7 @@ class FaultyTransport:
     """
 
     def __init__(
-        self,
-        inner: Transport,
-        faults: Faults,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, inner: Transport, faults: Faults, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Wrap a transport.
 
@@ -413,10 +408,8 @@ class FaultyTransport:
             faults: what happens to the frames.
             clock: seconds that only grow; ``inner`` must wait by the same clock.
         """
-        self.name = inner.name
-        self.byte_time_s = inner.byte_time_s
+        super().__init__(inner)
         self.faults = faults
-        self._inner = inner
         self._clock = clock
         self._to_board: _Queue = []
         self._to_host: _Queue = []
@@ -456,11 +449,3 @@ class FaultyTransport:
                 f"The connection to {self.name} is lost: the fault plan cut it.",
                 hint="connect again",
             )
-
-    def printed(self) -> str:
-        """See `Transport.printed`."""
-        return self._inner.printed()
-
-    def close(self) -> None:
-        """Let go of the line; see `Transport.close`."""
-        self._inner.close()

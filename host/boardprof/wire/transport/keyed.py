@@ -24,7 +24,7 @@ from boardprof.base.errors import (
     option,
 )
 from boardprof.base.files import open_file
-from boardprof.wire.transport.base import Transport
+from boardprof.wire.transport.base import Transport, WrappedTransport
 
 KEY_VARIABLE = "BOARDPROF_KEY"
 """The environment variable that may hold the key."""
@@ -148,16 +148,12 @@ class Opener:
         return b"".join(out)
 
 
-class SealedTransport:
+class SealedTransport(WrappedTransport):
     """A transport whose bytes travel in records."""
 
     def __init__(self, inner: Transport, sealer: Sealer, opener: Opener, early: bytes) -> None:
         """Wrap a line whose sides know the key; ``early`` came after the handshake."""
-        self.name = inner.name
-        self.byte_time_s = inner.byte_time_s
-        self.printed: Callable[[], str] = inner.printed
-        self.close: Callable[[], None] = inner.close
-        self._inner = inner
+        super().__init__(inner)
         self._sealer = sealer
         self._opener = opener
         self._early = opener.open(early)
@@ -265,17 +261,14 @@ def _field(line: bytes, size: int) -> bytes | None:
 # -- without a key ----------------------------------------------------------------------------
 
 
-class _WithoutKey:
-    """A transport that notices when its first bytes ask for a key, or refuse this user."""
+class UnkeyedTransport(WrappedTransport):
+    """A line that raises AuthenticationError if the agent asks for a key, or refuses this user."""
 
     def __init__(self, inner: Transport) -> None:
-        self.name = inner.name
-        self.byte_time_s = inner.byte_time_s
+        """Wrap a line; its first bytes tell."""
+        super().__init__(inner)
         self.write: Callable[[bytes, float], None] = inner.write
         self.read: Callable[[float], bytes] = self._first_read
-        self.printed: Callable[[], str] = inner.printed
-        self.close: Callable[[], None] = inner.close
-        self._inner = inner
         self._seen = b""
 
     def _first_read(self, timeout_s: float) -> bytes:
@@ -295,8 +288,3 @@ class _WithoutKey:
         if not GREETING.startswith(self._seen) and not REFUSAL.startswith(self._seen):
             self.read = self._inner.read  # from now on nothing stands in the way
         return data
-
-
-def without_key(inner: Transport) -> Transport:
-    """Return ``inner``, whose `read` raises AuthenticationError if the agent asks for a key."""
-    return _WithoutKey(inner)

@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.base.connection import BRACKETS, FORMS, ControlLines, host_and_port
@@ -106,7 +106,7 @@ class UsbLine:
 def connect_serial(device: str, baud: int, lines: ControlLines | None = None) -> Transport:
     """Open ``device`` for this process alone; a known USB port by its serial number (`UsbLine`)."""
     line = _open(device, baud, lines or ControlLines())
-    if not is_usb(line.name):
+    if line.name not in _known:
         return line
     # The reset pulse is for the beginning.
     kept = ControlLines() if lines is None else replace(lines, reset="")
@@ -189,8 +189,7 @@ _MOST = 1 << 16
 _LOOK_S = 0.02
 """A read waits this long at a time: to change it, pyserial sets up the whole port again."""
 
-_WRITE_S = 5.0
-"""Longest wait of a write, which pyserial's rfc2217:// has on its socket."""
+_WRITE_S = 5.0  # longest wait of a write, which pyserial's rfc2217:// has on its socket
 
 
 class PyserialTransport:
@@ -312,15 +311,8 @@ def open_line(line: Any, lines: ControlLines) -> None:
 # -- USB ports by their serial numbers, which stay when a port gets another path -------------------
 
 
-@dataclass(frozen=True)
-class _UsbPort:
-    """What identifies a port of a USB device."""
-
-    vendor: int
-    product: int
-    number: str
-    interface: str  # a device may have several ports
-
+_UsbPort = tuple[int, int, str, str]
+"""Vendor, product, serial number, and the interface: a device may have several ports."""
 
 _known: dict[str, _UsbPort] = {}
 """Of the ports that this process has opened, by the path that they had then."""
@@ -341,14 +333,8 @@ _VENDORS: Final = frozenset(
         *(0x045B, 0x04B4, 0x058B),  # Renesas, Cypress, Infineon
         *(0x0483, 0x0D28, 0x1366),  # STMicroelectronics, Arm's DAPLink, SEGGER
         *(0x1915, 0x1FC9, 0x28E9),  # Nordic, NXP, GigaDevice
-        *(
-            0x2341,
-            0x2A03,
-            0x239A,
-            0x16C0,
-            0x1B4F,
-            0x2886,
-        ),  # Arduino, Adafruit, PJRC, SparkFun, Seeed
+        *(0x2341, 0x2A03, 0x239A, 0x16C0),  # Arduino, Adafruit, PJRC
+        *(0x1B4F, 0x2886),  # SparkFun, Seeed
         *(0x2E8A, 0x303A),  # Raspberry Pi, Espressif
     }
 )
@@ -369,11 +355,6 @@ def remember(path: str, now: str) -> None:
         identity = _identity(port)
         if identity is not None and os.path.realpath(port.device) == os.path.realpath(now):
             _known[path] = _known[now] = identity
-
-
-def is_usb(path: str) -> bool:
-    """Return whether a port that was opened can be found again by its serial number."""
-    return path in _known
 
 
 def current_path(path: str) -> str:
@@ -415,4 +396,4 @@ def path_like(url: str) -> str:
 def _identity(port: ListPortInfo) -> _UsbPort | None:
     if port.vid is None or port.pid is None or not port.serial_number:
         return None
-    return _UsbPort(port.vid, port.pid, port.serial_number, port.interface or "")
+    return port.vid, port.pid, port.serial_number, port.interface or ""

@@ -19,7 +19,7 @@ from boardprof.base.connection import BRACKETS, FORMS, host_and_port
 from boardprof.base.errors import BoardError, UsageError
 from boardprof.base.files import check_runnable
 from boardprof.wire.transport.base import DescriptorTransport, Transport
-from boardprof.wire.transport.keyed import seal, without_key
+from boardprof.wire.transport.keyed import UnkeyedTransport, seal
 
 SCHEME = "socket://"
 """The prefix that distinguishes a TCP port from a device path."""
@@ -43,6 +43,7 @@ def connect_socket(
     timeout_s: float,
     name: str = "",
     hint: str = "start the agent there, or check host and port",
+    what: str = "board",
 ) -> socket.socket:
     """Connect to ``socket://HOST:PORT``; an error has the port's ``name`` if it has another."""
     address = parse_socket_url(port)
@@ -50,14 +51,11 @@ def connect_socket(
         return socket.create_connection(address, timeout=timeout_s)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise BoardError(f"No board at {name or port}: {reason}.", hint=hint) from error
+        raise BoardError(f"No {what} at {name or port}: {reason}.", hint=hint) from error
 
 
 def stream_of(
-    connection: socket.socket,
-    name: str,
-    close: Callable[[], object] = lambda: None,
-    **reports: Any,
+    connection: socket.socket, name: str, close: Callable[[], object] = lambda: None, **reports: Any
 ) -> DescriptorTransport:
     """Make a transport of a connected TCP socket, without Nagle's delay.
 
@@ -79,7 +77,7 @@ def connect_tcp(port: str, timeout_s: float, key: bytes | None = None) -> Transp
     AuthenticationError when the agent asks for one.
     """
     stream = stream_of(connect_socket(port, timeout_s), port)
-    return without_key(stream) if key is None else seal(stream, key, timeout_s)
+    return UnkeyedTransport(stream) if key is None else seal(stream, key, timeout_s)
 
 
 # -- an agent as a shared library in this process, on its own thread -------------------------------

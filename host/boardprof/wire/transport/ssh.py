@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import shlex
 import socket
 import subprocess
@@ -14,12 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from boardprof.base.errors import BoardError, MissingToolError, UsageError
 from boardprof.base.processes import cpu_in
 from boardprof.wire.transport.base import DescriptorTransport
+from boardprof.wire.transport.child import end_child, printed_to
 
 _FORM = (
     "ssh://USER@HOST starts the image there; ssh://USER@HOST/PATH-OF-AGENT runs an agent that is "
@@ -36,7 +34,6 @@ _HINT_COPY = (
 _MACHINE = b"boardprof-machine "
 _LISTENS = b"listening on standard input"
 _MOST_BEFORE = 1 << 16
-_END_S = 3.0
 _LOGIN_S = 30.0  # a small machine takes seconds, and longer if it looks up the host's name
 _CHUNK = 1 << 16
 _CPUINFO = 4000  # bytes, enough for all cores of a small machine
@@ -143,17 +140,11 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
         theirs.close()
 
     def said() -> str:
-        return _text_of(errors)[-_MOST_BEFORE:].replace("\r\n", "\n").strip()
+        return printed_to(errors)[-_MOST_BEFORE:].replace("\r\n", "\n").strip()
 
     def close() -> None:
         ours.close()
-        child.terminate()
-        try:
-            child.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel may still hold it
-                child.wait(_END_S)
+        end_child(child)
         errors.close()
 
     try:
@@ -171,7 +162,7 @@ def connect_ssh(port: str, timeout_s: float, image: Path | None = None) -> Descr
         close,
         explain_loss=said,
         has_ended=lambda: child.poll() is not None,
-        printed=lambda: _text_of(errors),
+        printed=lambda: printed_to(errors),
         commands=commands,
         cpu=start.cpu,
     )
@@ -241,11 +232,3 @@ class _Start:
             f"No board at {self._port}: {(self._said() or why).rstrip('.')}.{self._other}",
             hint=self._hint,
         )
-
-
-def _text_of(file: IO[bytes]) -> str:
-    if file.closed:
-        return ""
-    # Not seek and read: the position is also that of ssh, which would go on writing there.
-    descriptor = file.fileno()
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
