@@ -34,18 +34,9 @@ def targets(machine: str, code: bytes, address: int, bits: int = 32) -> Iterator
 def jumps(machine: str, code: bytes, address: int) -> Iterator[int]:
     """Yield likewise the targets of jumps, on machines whose calls push a return address."""
     if machine in ("EM_X86_64", "EM_386"):
-        for at in range(len(code) - 4):
-            if code[at] == 0xE9:
-                distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
-                yield address + at + 5 + distance
-        yield from _x86_branches(code, address)
+        yield from _x86_targets(code, address, rb"\xe9")
     elif machine == "EM_AVR":
-        for at, word in _instructions_at(code, _is_long_avr):
-            low, high = word & 0xFFFF, word >> 16
-            if low & 0xFE0E == 0x940C:  # JMP
-                yield ((low >> 4 & 0x1F) << 17 | (low & 1) << 16 | high) * 2
-            elif low >> 12 == 0b1100:  # RJMP
-                yield address + at + 2 + 2 * signed(low & 0xFFF, 12)
+        yield from _avr_targets(code, address, with_calls=False)
 
 
 def halves_of(code: bytes) -> Iterator[int]:
@@ -58,36 +49,24 @@ def _words(code: bytes) -> list[int]:
     return [int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code) - 3, 4)]
 
 
-def _instructions_at(code: bytes, is_long: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
-    """Yield the offset of each instruction, and the 32 bits there, the first half low.
+def _instructions(code: bytes, is_long: Callable[[int], bool]) -> Iterator[tuple[int, int, int]]:
+    """Yield the offset of each instruction, and its halves; the second is 0 if it has only one.
 
     The second half of an instruction may look like a jump.
     """
-    at = 0
-    while at + 2 <= len(code):
-        word = int.from_bytes(code[at : at + 4], "little")
-        yield at, word
-        at += 4 if is_long(word & 0xFFFF) else 2
+    halves = enumerate(halves_of(code))
+    for at, low in halves:
+        yield 2 * at, low, next(halves, (0, 0))[1] if is_long(low) else 0
 
 
-def _x86_targets(code: bytes, address: int) -> Iterator[int]:
-    for at in range(len(code) - 4):
-        if code[at] in (0xE8, 0xE9):  # CALL and JMP rel32 (Intel SDM, volume 2)
-            distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
-            yield address + at + 5 + distance
-    yield from _x86_branches(code, address)
-
-
-def _x86_branches(code: bytes, address: int) -> Iterator[int]:
-    for at in range(len(code) - 5):
-        if code[at] == 0x0F and code[at + 1] >> 4 == 8:  # Jcc rel32, such as to a cold part
-            distance = int.from_bytes(code[at + 2 : at + 6], "little", signed=True)
-            yield address + at + 6 + distance
+def _x86_targets(code: bytes, address: int, opcodes: bytes = rb"[\xe8\xe9]") -> Iterator[int]:
+    """Yield those of CALL, JMP and Jcc rel32 (Intel SDM, volume 2); Jcc may lead to a cold part."""
+    for match in re.finditer(rb"(?s)(?=(?:%b|\x0f[\x80-\x8f])(....))" % opcodes, code):
+        yield address + match.end(1) + int.from_bytes(match[1], "little", signed=True)
 
 
 def _thumb_targets(code: bytes, address: int) -> Iterator[int]:
-    for at, word in _instructions_at(code, _is_long_thumb):
-        low, high = word & 0xFFFF, word >> 16
+    for at, low, high in _instructions(code, _is_long_thumb):
         if low >> 11 == 0b11110 and high & 0x9000 == 0x9000:  # BL T1, B T4 (DDI 0403, A7.7)
             sign = low >> 10 & 1
             i1, i2 = (~(high >> bit ^ sign) & 1 for bit in (13, 11))
@@ -100,7 +79,8 @@ def _thumb_targets(code: bytes, address: int) -> Iterator[int]:
 def _riscv_targets(
     code: bytes, address: int, jumps: tuple[int, ...] = (0b001, 0b101)
 ) -> Iterator[int]:
-    for at, word in _instructions_at(code, _is_long_riscv):
+    for at, low, high in _instructions(code, _is_long_riscv):
+        word = low | high << 16
         if word & 0x7F == 0x6F:  # JAL (unprivileged manual, 2.5)
             far = (word >> 31) << 20 | (word >> 12 & 0xFF) << 12 | (word >> 20 & 1) << 11
             yield address + at + signed(far | (word >> 21 & 0x3FF) << 1, 21)
@@ -114,7 +94,12 @@ def _riscv_targets(
 
 
 def _is_long_riscv(low: int) -> bool:
-    return low & 3 == 3
+    return low & 3 == 3  # 1.5
+
+
+def _riscv(code: bytes) -> Iterator[int]:
+    """Yield each instruction, of 32 or of 16 bits."""
+    return (low | high << 16 for _, low, high in _instructions(code, _is_long_riscv))
 
 
 def _is_long_thumb(low: int) -> bool:
@@ -135,12 +120,12 @@ def _aarch64_targets(code: bytes, address: int) -> Iterator[int]:
             yield address + 4 * (at + signed(word & 0x3FFFFFF, 26))
 
 
-def _avr_targets(code: bytes, address: int) -> Iterator[int]:
-    for at, word in _instructions_at(code, _is_long_avr):
-        low, high = word & 0xFFFF, word >> 16
-        if low & 0xFE0C == 0x940C:  # JMP, CALL (AVR Instruction Set Manual, DS40002198)
+def _avr_targets(code: bytes, address: int, with_calls: bool = True) -> Iterator[int]:
+    for at, low, high in _instructions(code, _is_long_avr):
+        # JMP, CALL (AVR Instruction Set Manual, DS40002198)
+        if low & 0xFE0C == 0x940C and (with_calls or not low & 2):
             yield ((low >> 4 & 0x1F) << 17 | (low & 1) << 16 | high) * 2
-        elif low >> 13 == 0b110:  # RJMP, RCALL
+        elif low >> 13 == 0b110 and (with_calls or not low & 0x1000):  # RJMP, RCALL
             yield address + at + 2 + 2 * signed(low & 0xFFF, 12)
 
 
@@ -251,18 +236,14 @@ def _follow(values: dict[int, int], what: int, target: int, source: int, operand
 
 def riscv_steps(code: bytes) -> Iterator[_Step]:
     """Yield what each instruction of RISC-V does to registers, as far as frames need it."""
-    at = 0
-    while at + 2 <= len(code):
-        word = int.from_bytes(code[at : at + 4], "little")
-        is_long = word & 3 == 3  # 1.5
-        if is_long:
+    for word in _riscv(code):
+        if _is_long_riscv(word):
             yield _long(word)
-        elif (step := _short(word & 0xFFFF)) is not None:
+        elif (step := _short(word)) is not None:
             yield step
         else:
             for register in (word >> 7 & 31, S0 + (word >> 7 & 7), S0 + (word >> 2 & 7)):
                 yield OTHER, register, 0, 0
-        at += 4 if is_long else 2
 
 
 def _long(word: int) -> _Step:
@@ -405,10 +386,8 @@ def _x86_branches_to(code: bytes, targets: range) -> bool:
 
 
 def thumb_instructions(code: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the two halves of each instruction; the second is 0 if it has only one."""
-    halves = halves_of(code)
-    for low in halves:
-        yield low, next(halves, 0) if _is_long_thumb(low) else 0
+    """Yield the two halves of each instruction."""
+    return ((low, high) for _, low, high in _instructions(code, _is_long_thumb))
 
 
 def _thumb_moves(instructions: list[tuple[int, int]]) -> bool:
@@ -545,14 +524,12 @@ def _riscv_moves(code: bytes) -> bool:
 
 
 def _riscv_calls(code: bytes) -> bool:
-    at, before = 0, 0
-    while at + 2 <= len(code):
-        word = int.from_bytes(code[at : at + 4], "little")
-        if word & 3 != 3:
-            half = word & 0xFFFF
+    before = 0
+    for word in _riscv(code):
+        if not _is_long_riscv(word):
             # C.JR, C.JALR (16.4); JR of ra and t0 are returns
-            register = half >> 7 & 31
-            if half & 0xE07F == 0x8002 and register and (half & 0x1000 or register not in (1, 5)):
+            register = word >> 7 & 31
+            if word & 0xE07F == 0x8002 and register and (word & 0x1000 or register not in (1, 5)):
                 return True
         elif word & 0x707F == 0x67:  # JALR (2.5), except after AUIPC of its register
             source = word >> 15 & 31
@@ -561,7 +538,6 @@ def _riscv_calls(code: bytes) -> bool:
             if not is_direct and not is_return:
                 return True
         before = word
-        at += 4 if word & 3 == 3 else 2
     return False
 
 
@@ -601,7 +577,7 @@ def hazards(machine: str, code: bytes, literals: bytes = b"") -> frozenset[str]:
         if _sets_systick(literals or code, thumb):
             found.add(SETS_CLOCK)
     elif machine == "EM_AVR":
-        avr = list(_avr(code))
+        avr = [(low, high) for _, low, high in _instructions(code, _is_long_avr)]
         if (0x9588, 0) in avr:  # SLEEP
             found.add(SLEEPS)
         if _stays_masked(_avr_flow(avr)):
@@ -628,12 +604,6 @@ def hazards(machine: str, code: bytes, literals: bytes = b"") -> frozenset[str]:
         if machine == "EM_RISCV" and _sets_clint(code):
             found.add(SETS_TIMER)
     return frozenset(found)
-
-
-def _riscv(code: bytes) -> Iterator[int]:
-    halves = halves_of(code)
-    for low in halves:
-        yield low | next(halves, 0) << 16 if _is_long_riscv(low) else low
 
 
 _CLINT: Final = range(0x2000, 0x2010)
@@ -831,12 +801,6 @@ def _thumb_step(low: int, high: int) -> _Branch:
         or (low & 0xFF70 == 0xF850 and high >> 12 == 15)  # LDR PC
     )
     return (_TAKES_LONG, None, False) if is_way_out else ("", None, True)
-
-
-def _avr(code: bytes) -> Iterator[tuple[int, int]]:
-    halves = halves_of(code)
-    for low in halves:
-        yield low, next(halves, 0) if _is_long_avr(low) else 0
 
 
 def _is_timer1(address: int) -> bool:
