@@ -264,14 +264,11 @@ class _Reader:
         for at in large:
             of_agent = 1 if self._functions[at].name in measured else 0
             is_called = at in called or of_agent
-            if not is_called or pointers[self._pointer_to(at)] > of_agent:
+            # On AVR, pointers count words of code.
+            pointer = {"EM_AVR": at // 2, "EM_ARM": at | 1}.get(self._machine, at)
+            if not is_called or pointers[pointer] > of_agent:
                 found.add(at)
         return found
-
-    def _pointer_to(self, begin: int) -> int:
-        if self._machine == "EM_AVR":  # of words of code
-            return begin // 2
-        return begin | 1 if self._machine == "EM_ARM" else begin
 
     def _is_agents(self, begin: int) -> bool:
         """Tell by its name whether it is the agent's; a user's may have such a name, if static."""
@@ -332,7 +329,12 @@ class _Reader:
 
     def _frame(self, entry: Any, pointer: int) -> int:
         """Return how far the stack pointer goes down from the function's first instruction on."""
-        self._find_variable(entry, pointer)
+        begin = entry["initial_location"]
+        code = self._code_of(begin)
+        # Only a frame pointer allows a frame of variable size.
+        has_frame_pointer = _uses_frame_pointer(entry.instructions, pointer)
+        if has_frame_pointer and moves_stack_by_variable(self._machine, code):
+            self._variable.add(begin)
         ((_, first),) = list(_rules(entry.cie.instructions, pointer))[-1:] or [(pointer, 0)]
         deepest, above = first, None
         for register, offset in _rules(entry.instructions, pointer, first):
@@ -341,16 +343,8 @@ class _Reader:
             elif above is None and register == FRAME_POINTERS.get(self._machine):
                 above = deepest
         if above is not None:  # the epilogue's rules may give the whole frame, or only this part
-            code = self._code_of(entry["initial_location"])
             deepest = max(deepest, above + below_frame_pointer(self._machine, code))
         return int(deepest - first)
-
-    def _find_variable(self, entry: Any, pointer: int) -> None:
-        """Keep the function if its frame is of variable size: only a frame pointer allows that."""
-        begin = entry["initial_location"]
-        has_frame_pointer = _uses_frame_pointer(entry.instructions, pointer)
-        if has_frame_pointer and moves_stack_by_variable(self._machine, self._code_of(begin)):
-            self._variable.add(begin)
 
     def _bytes_of(self, begin: int) -> bytes:
         """Return the code of the function that begins there; empty if there is none."""
@@ -439,19 +433,9 @@ class _Reader:
                 is_recursive = is_recursive or callee.is_recursive
                 if callee.largest > largest:
                     largest, largest_of = callee.largest, callee.largest_of
-        if self._name(begin) == _ABORT:
-            found.clear()
-        need = StackNeed(
-            own,
-            largest,
-            largest_of,
-            own + deepest,
-            tuple(sorted(found)),
-            variable_of,
-            calls_unknown,
-            is_recursive,
-            begin,
-        )
+        told = () if self._name(begin) == _ABORT else tuple(sorted(found))
+        unsure = (variable_of, calls_unknown, is_recursive)
+        need = StackNeed(own, largest, largest_of, own + deepest, told, *unsure, begin)
         self._open[begin] = place, need
         if first == place:
             self._known[begin] = need
@@ -463,24 +447,16 @@ class _Reader:
 
 def _labels(elf: ELFFile) -> list[Symbol]:
     """Return the labels of code that are not known to be functions."""
-    indices = {
-        index
-        for index, section in enumerate(elf.iter_sections())
-        if section["sh_flags"] & _EXECUTABLE
-    }
-    return [
-        symbol
-        for symbol in symbols(elf)
-        if symbol.kind == _UNTYPED and symbol.section in indices and symbol.name[:1] not in _INNER
-    ]
+    is_code = [bool(section["sh_flags"] & _EXECUTABLE) for section in elf.iter_sections()]
+    untyped = (each for each in symbols(elf) if each.kind == _UNTYPED and each.is_in_section)
+    return [each for each in untyped if is_code[each.section] and each.name[:1] not in _INNER]
 
 
 def _uses_frame_pointer(instructions: Any, pointer: int) -> bool:
     """Tell whether a rule defines where the frame begins without the stack pointer."""
     by_expression = any(each.opcode == 0x0F for each in instructions)  # DW_CFA_def_cfa_expression
-    return by_expression or any(
-        register != pointer for register, _ in _rules(instructions, pointer)
-    )
+    registers = {register for register, _ in _rules(instructions, pointer)}
+    return by_expression or not registers <= {pointer}
 
 
 def _rules(instructions: Any, register: int, offset: int = 0) -> Iterator[tuple[int, int]]:
