@@ -59,7 +59,7 @@ class Field:
 
     name: str  # "" for an anonymous struct or union
     offset: int  # bytes from the beginning of the struct; 0 for a bit-field
-    type: Scalar | Struct | Pointer  # of one element; a bit-field's declared type
+    type: MemberType  # of one element; a bit-field's declared type
     shape: tuple[int, ...] = ()  # of an array, outermost first
     bits: int = 0  # width of a bit-field; 0 for any other member
     first_bit: int = 0  # from the struct's beginning; big-endian: from a byte's highest bit
@@ -184,6 +184,9 @@ class Pointer:
 CType = Scalar | Pointer
 """The type of a parameter, or of a result."""
 
+MemberType = Scalar | Struct | Pointer
+"""The type of a member of a struct."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -213,6 +216,10 @@ class CFunction:
     def symbol(self) -> str:
         """Its name for the linker."""
         return self.linkage or self.name
+
+    def refused(self, reason: str, wrapper: str = "") -> CFunction:
+        """Return the function with the reason why it cannot be called."""
+        return replace(self, parameters=(), result=None, structs=(), reason=reason, wrapper=wrapper)
 
 
 class HiddenFunction(NamedTuple):

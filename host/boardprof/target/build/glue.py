@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from boardprof.base.errors import agent_option
 from boardprof.target.cfunction import (
@@ -74,10 +73,8 @@ def fit(fn: CFunction, options: Mapping[str, int]) -> CFunction:
             f"its {agent_option('slot_bytes')}"
         )
     elif not arena and any(isinstance(kind, Pointer) for _, kind in _slots(fn)):
-        reason = (
-            "it takes pointers, but the board's agent has no memory for what they point to, no "
-        )
-        reason += agent_option("arena")
+        reason = "it takes pointers, but the board's agent has no memory for what they point to, "
+        reason += f"no {agent_option('arena')}"
     elif _is_packed(fn) and _MEASURE_OVERHEAD + _SPAN_BYTES * _items(fn) > mtu:
         reason = (
             f"its {count} arguments do not fit into a frame of {mtu} bytes, the board's "
@@ -87,7 +84,7 @@ def fit(fn: CFunction, options: Mapping[str, int]) -> CFunction:
         reason = f"its signature is too long for the board's frames, its {agent_option('mtu')}"
     else:
         return fn
-    return replace(fn, parameters=(), result=None, reason=reason, structs=())
+    return fn.refused(reason)
 
 
 def _items(fn: CFunction) -> int:

@@ -374,8 +374,8 @@ def link_without_missing(
 def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
     if fn.name not in missing or fn.reason is not None:
         return fn
-    reason = f"it needs {missing[fn.name]}, which is not defined"
-    return replace(fn, parameters=(), result=None, setup=None, check=None, reason=reason)
+    refused = fn.refused(f"it needs {missing[fn.name]}, which is not defined")
+    return replace(refused, setup=None, check=None)
 
 
 def start_needs(

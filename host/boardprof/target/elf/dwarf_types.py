@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from elftools.dwarf.die import DIE
@@ -141,7 +141,6 @@ class Types:
         return scalar(of.die)
 
     def _by_value(self, of: Resolved, *, const: bool) -> Pointer | str:
-        """Return a struct that is passed or returned itself."""
         assert of.die is not None
         what = AGGREGATES[str(of.die.tag)]
         size = number(of.die, "DW_AT_byte_size") or 0
@@ -194,9 +193,11 @@ class Types:
             return Struct(name, size)  # Rust: a tag decides which members it has
         fields = [self._field(member) for member in members(die)]
         known = tuple(field for field in fields if field is not None)
-        names = [*_names(known)]  # in C++, a base and its derived class may have the same one
+        struct = Struct(name, size, known, union)
+        # In C++, a base and its derived class may have the same one.
+        names = [field.name for field in struct.named_fields]
         is_known = len(known) == len(fields) and len(names) == len({*names})
-        return Struct(name, size, known if is_known else (), union)
+        return struct if is_known else Struct(name, size, is_union=union)
 
     def _field(self, member: DIE) -> Field | None:
         """Return a member as a field; None if its type is unknown here."""
@@ -244,15 +245,6 @@ class Types:
         if element.fields:
             self.structs.setdefault(key, element)
         return replace(pointer, element=Struct(*key, is_union=element.is_union))
-
-
-def _names(fields: Iterable[Field]) -> Iterator[str]:
-    """Yield the names of fields, also those within fields that have no name of their own."""
-    for field in fields:
-        if field.name:
-            yield field.name
-        elif isinstance(field.type, Struct):
-            yield from _names(field.type.fields)
 
 
 def _size(pointer: DIE) -> int:
