@@ -440,15 +440,11 @@ class Build:
 
     def _table(self, functions: Sequence[CFunction], build_id: bytes) -> Unit:
         """Write ``bp_table.c`` to the cache, where users can read it, and return its unit."""
-        spec = self._spec
-        board = spec.build
+        spec, board = self._spec, self._spec.build
         mtu = board.options["mtu"]
         text = table_source(spec.name, functions, board.collectors, build_id, mtu)
 
-        def written(path: Path) -> None:
-            path.write_text(text, encoding="utf-8")
-
-        path = self._cache.made("bp_table.c", written, "tables", digest(text)).resolve()
+        path = self._cache.written("bp_table.c", text, "tables")
         roots = ((RUNTIME, runtime_dir()),)
         return Unit(path.parent, path.name, agent_flags(spec)(path), agent_includes(spec), roots)
 
@@ -552,14 +548,8 @@ def _refused(fn: CFunction, found: Mapping[str, int]) -> CFunction:
     kinds = [*(parameter.type for parameter in fn.parameters), fn.result]
     if convention.is_of_floats and not any(map(_may_have_floats, kinds)):
         return fn
-    return replace(
-        fn,
-        parameters=(),
-        result=None,
-        structs=(),
-        reason=f"its calling convention is {convention.attribute}: {convention.says}",
-        wrapper=_wrapper(fn) if convention.has_wrapper else "",
-    )
+    reason = f"its calling convention is {convention.attribute}: {convention.says}"
+    return fn.refused(reason, _wrapper(fn) if convention.has_wrapper else "")
 
 
 def _may_have_floats(kind: object) -> bool:

@@ -98,12 +98,7 @@ class VersionBuilder:
 
     def write_source(self, text: str) -> Path:
         """Return a file with the text of a version, in the cache."""
-        name = f"{self._function or 'candidate'}.c"
-
-        def written(path: Path) -> None:
-            path.write_text(text, encoding="utf-8")
-
-        return self._cache.made(name, written, "candidates", digest(text)).resolve()
+        return self._cache.written(f"{self._function or 'candidate'}.c", text, "candidates")
 
     def compile(self, sources: Sequence[Path], options: BuildOptions) -> Version:
         """Compile a version."""

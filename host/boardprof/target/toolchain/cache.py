@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,22 +42,8 @@ _TEMPORARY = "tmp"
 _LOCK = ".lock"
 # The builder's; other modules look after their own folders.
 _FOLDERS = (
-    "candidates",
-    "checked",
-    "compilers",
-    "edited",
-    "functions",
-    "headers",
-    "images",
-    "libc",
-    "libraries",
-    "linkers",
-    "links",
-    "names",
-    "objects",
-    "simulators",
-    "tables",
-    "undefined",
+    *("candidates", "checked", "compilers", "edited", "functions", "headers", "images", "libc"),
+    *("libraries", "linkers", "links", "names", "objects", "simulators", "tables", "undefined"),
     "units",
 )
 
@@ -123,6 +110,11 @@ class Cache:
                 make(scratch / name)
                 kept = self.store(scratch / name, *folder)
         return kept
+
+    def written(self, name: str, text: str, folder: str) -> Path:
+        """Return a file ``name`` with a text, below ``folder``."""
+        write = partial(Path.write_text, data=text, encoding="utf-8")
+        return self.made(name, write, folder, digest(text)).resolve()
 
     def write(self, text: str, *place: str) -> Path:
         """Write ``text`` to ``place`` in the cache, whole or not at all; return its path."""
