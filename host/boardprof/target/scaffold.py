@@ -215,9 +215,7 @@ def _source(text: str, suffix: str, name: str, like: str) -> str:
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-_OWN_IDS = 2000
-"""First schema id for private use; lower ids belong to boardprof and its boards."""
-
+_OWN_IDS = 2000  # first schema id for private use; lower ids belong to boardprof and its boards
 _NEW_VECTORS = "new vectors, valid and invalid"
 
 

@@ -50,8 +50,7 @@ _FILES = (".npy", ".bin", "")
 """Kinds of files: numpy's, and raw bytes. A name without a suffix says nothing about its format."""
 _WRITERS = "numpy.save writes one; plain bytes are read from a file called .bin"
 _MAGIC = b"\x93NUMPY"
-_SHOWN = 16
-"""Number of bytes shown of a file with another format."""
+_SHOWN = 16  # number of bytes shown of a file with another format
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,11 +297,10 @@ _SHORT_NAME = r"(?P<kind>[iuf])(?P<bits>8|16|32|64)"
 _NAMES = frozenset(
     ["bool", "float32", "float64", *(f"{k}int{b}" for k in ("", "u") for b in (8, 16, 32, 64))]
 )
+# Matches names that look like a number type, not like a struct.
 _LIKE_A_NUMBER = (
     r"(u?int|float|complex|[iuf])\d*(_t)?|bool|double|char|short|long|unsigned|signed|void|half"
 )
-"""Matches names that look like a number type, not like a struct."""
-
 _TOKEN = r"""\s*([{}\[\],=]|"(?:[^"\\]|\\.)*"|&\w+\[\d+\]|[^\s{}\[\],="]+)\s*"""
 _BRACKETS = {"{": 1, "[": 1, "}": -1, "]": -1}
 _DEEPEST = 50

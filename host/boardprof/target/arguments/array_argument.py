@@ -39,8 +39,7 @@ Array = npt.NDArray[Any]
 ByteOrder = Literal["little", "big"]
 
 _BUFFERS = (bytes, bytearray, memoryview)
-_MOST_SHOWN = 40
-"""Characters of a text in Reports."""
+_MOST_SHOWN = 40  # characters of a text in Reports
 
 
 @dataclass(frozen=True, eq=False)

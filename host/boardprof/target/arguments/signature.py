@@ -38,9 +38,7 @@ _WORDS = {"false": 0, "true": 1}
 _FORM = r"\((?P<parameters>[^()]*)\) -> (?P<result>[^()]+)"
 _APART = r", (?=\w+: )"
 _POINTER = r"(?P<const>const )?(?:(?P<word>\w+)|(?P<tag>[^*{}]+)\{(?P<size>\d+)\})(?P<star>\*?)"
-_MOST_ITEMS = 8
-"""Functions with more arguments than that get them within one (SPEC.md 5.9)."""
-
+_MOST_ITEMS = 8  # functions with more arguments than that get them within one (SPEC.md 5.9)
 Pack = Callable[[str, object], bytes]
 """From (function, value) to a packed argument; the function's name is for messages."""
 

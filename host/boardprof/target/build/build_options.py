@@ -341,30 +341,27 @@ def _inside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
 
 _NAME = "compile_commands.json"
 _BUILD_FOLDER = re.compile(r"\.?build|_build|cmake-|out\b|obj|target\b", re.IGNORECASE)
-_MOST_LEVELS = 6
+_MOST_LEVELS = 6  # folders above a source that may have the file, or a build folder with it
 _DEEPEST = 16  # response files within each other
-"""How many folders above a source may have the file, or a build folder with it."""
-
 _ROOT = (".git", "[Ll][Ii][Cc][Ee][Nn]*", "COPYING*")  # what the first folder of a project has
 _MOST_FOLDERS = 2000  # that are searched
+# A function or a variable that begins a line.
 _DEFINITION = (
     rb"(?m)^(?!static\b|extern\b|typedef\b)(?:\w[^\n#;=(]*)?\b%s\s*(?:\([^;{}]*\)[^;{}]*\{|[\[=;])"
 )
-"""A function or a variable that begins a line."""
-
+# Folders whose sources are not a part of the library, or are one for each system.
 _ASIDE = re.compile(
     r"(unit)?_?tests?$|examples?$|samples?$|demos?$|mocks?$|stubs?$|fakes?$|.*fuzz|bench|contrib$"
     r"|ports?$|portable$|platforms?$|arch$|third_?party$|vendor$|build$",
     re.IGNORECASE,
 )
-"""Folders whose sources are not a part of the library, or are one for each system."""
-
 _FOLDERS = ("-isystem", "-idirafter", "-iquote", "-I")
 
 
 NO_DATABASE = "none"
 """Instead of the path of a file: use none, even if there is one."""
 
+# Options of the language and of code that compilers for all boards take.
 _DIALECT = re.compile(
     r"-std=.+|-ansi|-f(no-)?("
     r"strict-aliasing|wrapv|signed-char|unsigned-char|short-enums|short-wchar|builtin|builtin-\w+"
@@ -375,18 +372,14 @@ _DIALECT = re.compile(
     r"|delete-null-pointer-checks|strict-overflow|lax-vector-conversions|pack-struct"
     r"|unwind-tables|asynchronous-unwind-tables)|-ffp-contract=\w+|-fpack-struct=\d+"
 )
-"""Options of the language and of code that compilers for all boards take."""
-
+# Options that do not change what a function computes or costs, or that boardprof gives itself.
 _WITHOUT_EFFECT = re.compile(
     r"-c|-W.*|-w|-g.*|-M(D|MD|P|G|M)?|-pipe|-v|-pedantic.*|-f(diagnostics|color|message-length"
     r"|file-prefix-map|debug-prefix-map|macro-prefix-map|max-errors|random-seed|data-sections"
     r"|function-sections|ident|no-ident|stack-usage|no-color).*|-ffreestanding|-fhosted|-l.*|-L.*"
 )
-"""Options that do not change what a function computes or costs, or that boardprof gives itself."""
-
+# Options with an operand in the next word, which are left out.
 _OPERANDS = ("-o", "-MF", "-MT", "-MQ", "-x", "-arch", "-target", "--param", "-Xlinker", "-T", "-u")
-"""Options with an operand in the next word, which are left out."""
-
 _FORCED = ("-include", "-imacros")
 
 

@@ -107,9 +107,8 @@ def sizes_of(spec: BoardSpec, files: Sequence[Path]) -> list[dict[str, int]] | N
 
 
 _FORMATS = {"bin": "binary", "hex": "ihex"}  # placeholder -> what objcopy calls it
+# How long a port may be missing after a reset: a board's own USB device is found anew.
 _PORT_S = 10.0
-"""How long a port may be missing after a reset: a board's own USB device is found anew."""
-
 _POLL_S = 0.05
 
 

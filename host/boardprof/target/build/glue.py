@@ -339,13 +339,12 @@ def _target(fn: CFunction) -> str:
     return f"static const bp_target_t bp_target_of_{own} BP_ROM = {{\n{lines}}};\n"
 
 
+# Packed functions of an image whose pointers are more than spans of the arena.
 _POINTER_FUNCTIONS = {
     "bp.point": "bp_point",
     "bp.unpoint": "bp_unpoint",
     "bp.text_at": "bp_text_at",
 }
-"""Packed functions of an image whose pointers are more than spans of the arena."""
-
 _CONSTANT_FUNCTIONS = {"bp.crc": "bp_arena_crc"}
 """Packed functions of an image whose functions take arrays that they only read."""
 

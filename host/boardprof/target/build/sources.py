@@ -48,9 +48,8 @@ RUNTIME = "device_runtime_c"
 DEBUG = ("-g", "-gdwarf-4", "-ffunction-sections", "-fdata-sections")
 """For every compilation."""
 
+# A library may be a header alone. A folder's headers are not sources of their own.
 _HEADERS = {".h": "c", **dict.fromkeys((".hh", ".hpp", ".hxx"), "c++")}
-"""A library may be a header alone. A folder's headers are not sources of their own."""
-
 _LANGUAGES = {
     **_HEADERS,
     ".c": "c",

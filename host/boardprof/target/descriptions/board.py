@@ -51,8 +51,7 @@ _ICOUNT = r"--?icount"
 _FIXED = r"(?:(?:.*,)?shift=)?(\d+)(?:,.*)?"
 _COUNTED = ("instructions", "cycles", "ticks")
 _TIMES = ("duration_time", "task-clock", "cpu-clock")
-_TIME_SCALE = 30.0
-"""Time scale for an emulator that is found at a port."""
+_TIME_SCALE = 30.0  # time scale for an emulator that is found at a port
 
 
 @dataclass(frozen=True)
@@ -231,8 +230,7 @@ def metric_names(spec: BoardSpec) -> list[str] | None:
     return list(dict.fromkeys([*by_clock, *have, *spec.derived]))
 
 
-_MOST_BASES = 4
-"""Descriptions below one board."""
+_MOST_BASES = 4  # descriptions below one board
 
 
 def _parsed(path: Path, depth: int = 0) -> dict[str, Any]:

@@ -183,14 +183,13 @@ def read_guard(table: TomlTable | None, config: Mapping[str, int], build: TomlTa
 
 _EVENT = r"[A-Za-z_][A-Za-z0-9_.:-]*"
 _CODE_BITS = 64
+# Columns of every Report, and names with another meaning in ``metrics=``.
 _RESERVED = frozenset(
     {
         *("Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes", "Flags"),
         *("Hash", "Stack (bytes)", "Perturbation (%)", "duration", "time", "stack", "all"),
     }
 )
-"""Columns of every Report, and names with another meaning in ``metrics=``."""
-
 _FUNCTION = r"(?a)[A-Za-z_]\w*"
 
 

@@ -37,9 +37,8 @@ MANGLED = "_Z"
 
 _INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t(.*)$")
 _TIMEOUT_S = 60.0
+# Of binutils; that of the host reads the debug information of every machine.
 _ADDR2LINE = "addr2line"
-"""Of binutils; that of the host reads the debug information of every machine."""
-
 _LINE_TIMEOUT_S = 10.0
 _PLACE = r"(?P<path>.+):(?P<line>[1-9]\d*)(?: \(discriminator \d+\))?"
 

@@ -31,9 +31,8 @@ from elftools.elf.sections import Section
 from boardprof.target.elf.object_file import symbol_entries
 
 _DEBUG = (".debug_", ".zdebug_")
+# Machines whose assembler leaves the addend, or a part of it, in the section.
 _ADDEND_IN_PLACE = {"EM_XTENSA", "EM_SH"}
-"""Machines whose assembler leaves the addend, or a part of it, in the section."""
-
 _OLD_HEADER = 12  # of a .zdebug_ section, before the compressed data: "ZLIB" and the length
 
 _LONG_FORMAT = b"\xff\xff\xff\xff"  # DWARF 5, 7.4: a length that begins so announces 64 bits

@@ -47,9 +47,7 @@ _SCALARS = {(each.text.rstrip("0123456789"), each.size): each for each in SCALAR
 _REFERENCES = {"DW_TAG_reference_type", "DW_TAG_rvalue_reference_type"}
 _POINTERS = {"DW_TAG_pointer_type", "DW_TAG_ptr_to_member_type", *_REFERENCES}
 _COMPLEX = 3  # DW_ATE_complex_float
-_MOST_STRUCTS = 64
-"""Pointers to further structs are taken for ``void *``."""
-
+_MOST_STRUCTS = 64  # pointers to further structs are taken for ``void *``
 _HOLDER, _HELD = "ptr", "to"
 """A pointer that another pointer leads to is passed as a struct with this member."""
 
@@ -353,6 +351,7 @@ def _element(die: DIE) -> Scalar | str:
 # the alignment nor the place of an integer. Next to floats they may change the registers.
 
 _CHANGED = "whose layout was changed by an attribute"
+# The largest alignment of a number, bytes, where it is not the number's size.
 _MOST_ALIGNED = {
     "Atmel AVR 8-bit": 1,
     "Hitachi SH": 4,
@@ -360,8 +359,6 @@ _MOST_ALIGNED = {
     "Texas Instruments msp430": 2,
     "x86": 4,
 }
-"""The largest alignment of a number, bytes, where it is not the number's size."""
-
 _WIDEST = 16
 _WORD = 4
 _PASS_BY_REFERENCE = 4  # DWARF 5, 7.15: DW_CC_pass_by_reference

@@ -147,8 +147,7 @@ _SMALL_X86_64 = (
     rb"\x48\x83(?:\xec(?P<bytes>[\x00-\x7f])|\xc4\x80)"
 )
 
-_LENGTH = 48
-"""Bytes at the beginning of a function in which its frame is made."""
+_LENGTH = 48  # bytes at the beginning of a function in which its frame is made
 
 
 def below_frame_pointer(machine: str, code: bytes) -> int:
@@ -199,9 +198,8 @@ def _byte(word: int) -> int:
     return word >> 4 & 0xF0 | word & 15
 
 
+# Bytes at the beginning of a function in which its frame is made and 24 registers are saved.
 _RISCV_LENGTH = 160
-"""Bytes at the beginning of a function in which its frame is made and 24 registers are saved."""
-
 SP, S0 = 2, 8
 ADDI, ADD, SUB, LUI, OTHER = range(5)
 _Step = tuple[int, int, int, int]
@@ -303,15 +301,11 @@ _X86_CONSTANT = (  # SUB RSP, imm, and ADD RSP of a negative one
 _X86_FILLER = (  # PUSH; MOV and XOR of registers; MOV of an imm32; AND RSP, imm8
     rb"(?:\x41?[\x50-\x57]|[\x40-\x4f]?[\x31\x89\x8b][\xc0-\xff]|\x41?[\xb8-\xbf]....|\x48\x83\xe4.)*"
 )
+# What a prologue has before it moves RSP: MOV RBP, RSP and fillers.
 _X86_FRAME = rb"(?s)\x48\x89\xe5" + _X86_FILLER + rb"$"
-"""What a prologue has before it moves RSP: MOV RBP, RSP and fillers."""
-
+# The 8 bytes that align the stack before an argument is pushed, from the number on.
 _X86_ALIGNED = rb"(?s)\x08" + _X86_FILLER + rb"(?:\x68|\x6a|\x41?[\x50-\x57]|\x41?\xff[\x30-\xb7])"
-"""The 8 bytes that align the stack before an argument is pushed, from the number on."""
-
-_X86_PROLOGUE = 48
-"""Bytes between MOV RBP, RSP and the step that makes the frame, at most."""
-
+_X86_PROLOGUE = 48  # bytes between MOV RBP, RSP and the step that makes the frame, at most
 _X86_INDIRECT = (
     rb"(?s)\xff[\x10-\x17\x20-\x27\x50-\x57\x60-\x67\x90-\x97\xa0-\xa7\xd0-\xd7\xe0-\xe7]"
 )
@@ -675,9 +669,8 @@ _Branch = tuple[str, int | None, bool]
 """What an instruction does, how far it jumps from its own address, if that is known, and whether
 the next one may follow."""
 
+# An address, whether interrupts are masked there, and whether they were where each was saved.
 _State = tuple[int, bool, tuple[bool, ...]]
-"""An address, whether interrupts are masked there, and whether they were where each was saved."""
-
 _Flow = dict[int, tuple[str, list[int]]]
 """By address of each instruction, what it does, and where those are that may follow."""
 
@@ -830,11 +823,9 @@ def _pointers(avr: list[tuple[int, int]]) -> Iterator[int]:
                 yield base + (store >> 8 & 0x20 | store >> 7 & 0x18 | store & 7)
 
 
+# Instructions after an address is in Y or Z, among which a store with a displacement is found.
 _NEAR_STORE = 16
-"""Instructions after an address is in Y or Z, among which a store with a displacement is found."""
-
-_NEAR = 6
-"""Instructions before SREG is written, among which is the one that changes what was read."""
+_NEAR = 6  # instructions before SREG is written, among which is the one that changes what was read
 
 
 def _avr_masks(avr: list[tuple[int, int]]) -> dict[int, str]:

@@ -39,8 +39,7 @@ if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
 
 _AGENT = ("bp_", "__vector")  # names of the agent's functions begin like this
-_ABORT = "abort"
-"""Its hazards spoil no number: a call that aborts has none."""
+_ABORT = "abort"  # its hazards spoil no number: a call that aborts has none
 ASKS_FOR_MEMORY = "asks-for-memory"
 """A hazard: it calls avr-libc's malloc, which does not tell when it has no memory left."""
 
@@ -52,9 +51,8 @@ PADDING = 16
 
 _UNTYPED, _ALLOCATED, _EXECUTABLE = 0, 2, 4  # STT_NOTYPE, SHF_ALLOC, SHF_EXECINSTR
 _INNER = ("", "$", ".")  # begins of names of labels within functions
+# Functions of libgcc, such as __divsf3: they jump by tables, which looks like calls.
 _ARITHMETIC = r"__[a-z]+(?:[hsdtx]f|[sdt]i)+\d?|__tablejump2?__"
-"""Functions of libgcc, such as __divsf3: they jump by tables, which looks like calls."""
-
 _NO_RETURN = r"abort|_?exit|__assert(_fail|_func)?|__stack_chk_fail(_local)?"
 _AVR6 = 6  # e_flags of an AVR with return addresses of three bytes
 

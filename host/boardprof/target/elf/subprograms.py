@@ -246,8 +246,7 @@ _TAGS = {
     "DW_TAG_enumeration_type": "enum",
 }
 _COMPLEX = 3  # DWARF 4, 7.8: DW_ATE_complex_float
-_EXTRA = "int value"
-"""An example of an argument in place of ``...``."""
+_EXTRA = "int value"  # instead of ``...``, as an example
 
 
 def wrapper(name: str, die: DIE, by_pointer: frozenset[int], *, result_by_pointer: bool) -> str:

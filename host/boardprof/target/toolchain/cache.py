@@ -31,12 +31,8 @@ from boardprof.base.errors import BoardprofError, StorageError
 from boardprof.base.files import home_folder, make_private, open_file, unwritable
 
 _DAY_S = 86400.0
-_LARGEST_BYTES = 1 << 30
-"""How large the cache may be before anything is removed."""
-
-_OLDEST_S = 30 * _DAY_S
-"""How long a file may stay unused in a cache that is larger."""
-
+_LARGEST_BYTES = 1 << 30  # how large the cache may be before anything is removed
+_OLDEST_S = 30 * _DAY_S  # how long a file may stay unused in a cache that is larger
 _STAMP = "pruned"
 _TEMPORARY = "tmp"
 _LOCK = ".lock"

@@ -20,9 +20,7 @@ from boardprof.base.files import runtime_dir
 from boardprof.target.toolchain.cache import Cache, digest
 from boardprof_protocol.frame import BadFrame, Cobs, cobs_encode
 
-_LONGEST = 65535
-"""Encoded bytes of a frame."""
-
+_LONGEST = 65535  # encoded bytes of a frame
 _COMPILERS = ("gcc", "cc", "clang")
 _TIMEOUT_S = 60.0
 _FLAGS = (
