@@ -22,7 +22,6 @@ from boardprof.target import cfunction
 from boardprof.target.build.build_options import (
     BuildOptions,
     UserFlags,
-    header_folders,
     source_flags,
     user_flags,
 )
@@ -164,8 +163,10 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         # With -flto from the user, only fat objects have functions that can be found.
         words += ["-ffat-lto-objects"]
     words += ["-x", kind] if is_header(file) else []
-    of_build = source_flags(file, flags.compile_commands).taken
-    words += [flag for flag in of_build if kind != "assembler" or flag.startswith(("-D", "-U"))]
+    of_build = source_flags(file, flags.compile_commands)
+    words += [
+        flag for flag in of_build.taken if kind != "assembler" or flag.startswith(("-D", "-U"))
+    ]
     words += flags.compiler
     if kind == "c":
         content = file.read_bytes()
@@ -176,8 +177,7 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         words += [f"-Dmain={own}"] if flags.lto else []
         words += _KEEP if may_define_one_of(file, flags, flags.kept_in(file)) else ()
     # After all others: a build that works without them is the same with them.
-    of_project = [("-idirafter", folder) for folder in header_folders(file, flags.compile_commands)]
-    folders = (*flags.folders, *of_project)
+    folders = (*flags.folders, *(("-idirafter", folder) for folder in of_build.folders))
     roots = [(f"include{i}", folder) for i, (_, folder) in enumerate(folders)]
     return Unit(
         file.parent,
