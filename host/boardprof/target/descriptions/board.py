@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,6 @@ class ClockSpec:
 
 
 def _read_clock(table: TomlTable) -> ClockSpec:
-    """Read ``[clock]``."""
     spec = ClockSpec(
         kind=table.choice("kind", ("measured", "declared", "simulated")),
         time_scale=table.positive("time_scale", 1.0),
@@ -294,8 +294,8 @@ def _without_meaning(command: Sequence[str]) -> dict[str, str]:
 
 def _icount(command: Sequence[str]) -> str:
     """Return the value of QEMU's last option ``-icount``; "" if it has none."""
-    pairs = zip(command, [*command[1:], ""], strict=True)
-    return next((value for option, value in [*pairs][::-1] if re.fullmatch(_ICOUNT, option)), "")
+    values = [after for word, after in pairwise([*command, ""]) if re.fullmatch(_ICOUNT, word)]
+    return values[-1] if values else ""
 
 
 def instruction_time_ns(command: Sequence[str]) -> int | None:
