@@ -23,8 +23,6 @@ from boardprof.target.toolchain.compiler import Object
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
-__all__ = ["check_image"]
-
 _MOST = 3  # names in a message
 _OTHER_TYPE = "pass the value as another type"
 

@@ -254,7 +254,7 @@ def agent_units(spec: BoardSpec) -> list[Unit]:
                 brought.append((path.parent, path))
     flags = agent_flags(spec)
     includes = agent_includes(spec)
-    units = [Unit(runtime, str(p.relative_to(runtime)), flags(p), includes) for p in files]
+    units = [_agent_unit(spec, path, flags(path)) for path in files]
     roots = ((RUNTIME, runtime),)
     return units + [
         Unit(folder, str(p.relative_to(folder)), flags(p), (*includes, ("-I", folder)), roots)
@@ -269,15 +269,18 @@ def libc_units(spec: BoardSpec, cflags: Sequence[str]) -> list[Unit]:
     paths += [runtime / _HEAP] if has_heap(spec) else []
     own = [flag for flag in agent_flags(spec)(paths[0]) if flag != "-ffreestanding"]
     flags = (*own, *cflags, f"-DBP_LIBC_HEAP={spec.build.libc_heap}")
-    includes = agent_includes(spec)
-    return [Unit(runtime, str(path.relative_to(runtime)), flags, includes) for path in paths]
+    return [_agent_unit(spec, path, flags) for path in paths]
 
 
 def start_unit(spec: BoardSpec, name: str) -> Unit:
     """Return the source of the agent that sets up one thing for the user's code."""
-    path, runtime = runtime_dir() / "start" / f"bp_{name}.c", runtime_dir()
-    flags, includes = agent_flags(spec)(path), agent_includes(spec)
-    return Unit(runtime, str(path.relative_to(runtime)), flags, includes)
+    path = runtime_dir() / "start" / f"bp_{name}.c"
+    return _agent_unit(spec, path, agent_flags(spec)(path))
+
+
+def _agent_unit(spec: BoardSpec, path: Path, flags: tuple[str, ...]) -> Unit:
+    runtime = runtime_dir()
+    return Unit(runtime, str(path.relative_to(runtime)), flags, agent_includes(spec))
 
 
 def start_script(name: str) -> Path:
@@ -429,8 +432,11 @@ def read_functions(
     sources: Sequence[Path],
 ) -> tuple[list[CFunction], list[HiddenFunction]]:
     """Return the functions, with a reason if the board's agent cannot call them, and the hidden."""
+    package, hashes = Path(cfunction.__file__).parent, FileHashes()
+    modules = sorted(path for pattern in _READERS for path in package.glob(pattern))
+    readers = [elftools.__version__, *map(hashes.of, modules)]
     names = [[made.path.name, made.sha256] for made in objects]
-    place = ("functions", digest(2, _readers(), names, flags.keep) + ".json")
+    place = ("functions", digest(2, readers, names, flags.keep) + ".json")
     known = cache.read(*place)
     if known is None:
         from boardprof.target.elf.functions import functions, hidden_functions
@@ -446,12 +452,6 @@ def read_functions(
         found = [function_from_json(each) for each in data["functions"]]
         hidden = [HiddenFunction(*each) for each in data["hidden"]]
     return [fit(fn, spec.build.options) for fn in found], hidden
-
-
-def _readers() -> list[str | None]:
-    package = Path(cfunction.__file__).parent
-    files = sorted(path for pattern in _READERS for path in package.glob(pattern))
-    return [elftools.__version__, *(FileHashes().of(path) for path in files)]
 
 
 def with_static_of_header(
