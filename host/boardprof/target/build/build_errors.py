@@ -269,10 +269,7 @@ def _undefined(output: str, spec: BoardSpec, keepers: Sequence[str]) -> Iterator
 
 
 def missing_header(
-    spec: BoardSpec,
-    error: BuildError,
-    libc: Libc | None,
-    folders: Sequence[Path] = (),
+    spec: BoardSpec, error: BuildError, libc: Libc | None, folders: Sequence[Path] = ()
 ) -> BuildError | None:
     """Return a better error if a header is missing; ``folders``: of the sources."""
     of_library = _missing_of_library(spec, error, libc)

@@ -28,12 +28,7 @@ _OTHER_TYPE = "pass the value as another type"
 
 
 def check_image(
-    spec: BoardSpec,
-    cache: Cache,
-    image: Path,
-    inputs: Sequence[Object],
-    *,
-    lacks: Collection[str],
+    spec: BoardSpec, cache: Cache, image: Path, inputs: Sequence[Object], *, lacks: Collection[str]
 ) -> str:
     """Check that start-up does what an image needs; return what its C library cannot print.
 

@@ -19,12 +19,7 @@ from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.base.files import runtime_dir
 from boardprof.base.printable import encodable
 from boardprof.target import cfunction
-from boardprof.target.build.build_options import (
-    BuildOptions,
-    UserFlags,
-    source_flags,
-    user_flags,
-)
+from boardprof.target.build.build_options import BuildOptions, UserFlags, source_flags, user_flags
 from boardprof.target.build.glue import fit
 from boardprof.target.cfunction import (
     CFunction,
