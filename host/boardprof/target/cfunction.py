@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
@@ -281,13 +281,8 @@ def _bare(kind: CType) -> CType:
     return Pointer(None, False, kind.size)
 
 
-def function_to_json(fn: CFunction) -> dict[str, Any]:
-    """Return a function as plain data."""
-    return asdict(fn)
-
-
 def function_from_json(data: Mapping[str, Any]) -> CFunction:
-    """Undo :func:`function_to_json`, also after the data went through JSON."""
+    """Undo `asdict`, also after the data went through JSON."""
     parameters = tuple(Parameter(p["name"], _type(p["type"])) for p in data["parameters"])
     result = data["result"] and _type(data["result"])
     structs = tuple(map(_type, data["structs"]))

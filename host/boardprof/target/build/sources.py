@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +21,7 @@ from boardprof.base.printable import encodable
 from boardprof.target import cfunction
 from boardprof.target.build.build_options import BuildOptions, UserFlags, source_flags, user_flags
 from boardprof.target.build.glue import fit
-from boardprof.target.cfunction import (
-    CFunction,
-    HiddenFunction,
-    function_from_json,
-    function_to_json,
-)
+from boardprof.target.cfunction import CFunction, HiddenFunction, function_from_json
 from boardprof.target.descriptions.board import BOARD_FILE, BoardSpec
 from boardprof.target.elf.object_file import global_functions, images, local_functions, read_image
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
@@ -440,7 +435,7 @@ def read_functions(
         found = functions(paths, flags.kept_names, sources)
         offered = {fn.name for fn in found}
         hidden = [each for each in hidden_functions(paths) if each.name not in offered]
-        data = {"functions": [function_to_json(fn) for fn in found], "hidden": hidden}
+        data = {"functions": [asdict(fn) for fn in found], "hidden": hidden}
         cache.write(json.dumps(data), *place)
     else:
         data = json.loads(known)

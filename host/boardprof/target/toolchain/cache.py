@@ -58,15 +58,14 @@ class Cache:
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """Lend an empty folder on the cache's file system."""
+        place = self.root / _TEMPORARY
         try:
-            folder = tempfile.mkdtemp(dir=self.root / _TEMPORARY)
+            lent = tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True)
         except OSError as error:
             raise unwritable_cache(self.root, error) from error
         try:
-            try:
+            with lent as folder:
                 yield Path(folder)
-            finally:
-                _remove(folder)
         except OSError as error:
             if isinstance(full := unwritable_cache(self.root, error), StorageError):
                 raise full from error
@@ -152,14 +151,6 @@ def read_text(path: Path) -> str | None:
     return content.decode("utf-8", "surrogateescape") if head + end == _head(content) else None
 
 
-def _remove(folder: str) -> None:
-    """Remove a folder; most are empty again, and then rmtree takes three times as long."""
-    try:
-        os.rmdir(folder)
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _head(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode() + b"\n"
 
@@ -227,7 +218,7 @@ def prune(root: Path, largest_bytes: int = _LARGEST_BYTES) -> list[Path]:
         # If a lock that is held were removed, another process would lock a new file.
         if path.suffix != _LOCK and path.is_file()
     ]
-    if sum(_size(path) for path in files) <= largest_bytes:
+    if sum((file_state(path) or [0])[0] for path in files) <= largest_bytes:
         return []
     removed = []
     for path in files:
@@ -246,10 +237,3 @@ def _drop_left_over(folder: Path, now: float) -> None:
         with suppress(OSError):
             if now - path.stat().st_mtime > _DAY_S:
                 shutil.rmtree(path)
-
-
-def _size(path: Path) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -111,12 +111,6 @@ def is_tracked(flags: Iterable[str]) -> bool:
     return not any(re.match(_UNTRACKED_FLAGS, flag) for flag in flags)
 
 
-def has_untracked(files: Mapping[tuple[str, str], Path]) -> bool:
-    """Return whether one of the user's files can depend on files that the compiler omits."""
-    own = (path for (label, _), path in files.items() if label != _SYSTEM)
-    return any(re.search(_UNTRACKED, path.read_bytes()) for path in own)
-
-
 def shadows(
     unit: Unit, files: Iterable[tuple[str, str]], searched: Iterable[str] = ()
 ) -> tuple[tuple[str, str], ...]:
@@ -189,7 +183,6 @@ class Compiler:
         self._cache = cache
         self._tools = Tools(report)
         self._hashes = FileHashes()
-        self._programs: dict[str, str] = {}
         self.version, self._identity = identified(cc, found, cache)
 
     @property
@@ -203,14 +196,12 @@ class Compiler:
 
     def program(self, name: str) -> str:
         """Return the path of a program that belongs to the compiler, such as ``objcopy``."""
-        if name not in self._programs:
-            place = ("compilers", digest(self._identity, self._cc, name))
-            known = self._cache.read(*place)
-            if known is None or not shutil.which(known):
-                known = self._ask(f"-print-prog-name={name}")
-                self._cache.write(known, *place)
-            self._programs[name] = known
-        return self._programs[name]
+        place = ("compilers", digest(self._identity, self._cc, name))
+        known = self._cache.read(*place)
+        if known is None or not shutil.which(known):
+            known = self._ask(f"-print-prog-name={name}")
+            self._cache.write(known, *place)
+        return known
 
     def has_library(self, name: str) -> bool:
         """Return whether ``-lNAME`` is a library that comes with the compiler."""
@@ -266,10 +257,18 @@ class Compiler:
 
     def find(self, unit: Unit) -> Object | None:
         """Return the object of ``unit`` from the cache; None if it is not there."""
-        for file, record in self._records(self._key(unit)) if unit.tracked else ():
+        records = self._cache.root.joinpath("units", self._key(unit)).glob("*.json")
+        for file in sorted(records) if unit.tracked else ():
+            text = read_text(file)
+            if text is None:  # damaged, or just deleted
+                continue
+            record = ObjectInputs.from_json(text)
             made = self._cache.root / "objects" / record.sha256 / record.name
             self._cache.use(made)
-            if self._is_valid(unit, record) and FileHashes().of(made) == record.sha256:
+            read = record.files.items()
+            is_valid = all(self._hashes.of(unit.path(*at)) == sha for at, sha in read)
+            is_hidden = any(os.path.exists(unit.path(*at)) for at in record.absent)
+            if is_valid and not is_hidden and FileHashes().of(made) == record.sha256:
                 self._cache.use(file)
                 return Object(made, record.sha256, self._sources(unit, record))
         return None
@@ -410,12 +409,6 @@ class Compiler:
 
         return self._cache.recall(told, "checked", digest(self._identity, key))
 
-    def _records(self, key: str) -> Iterator[tuple[Path, ObjectInputs]]:
-        for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
-            text = read_text(file)
-            if text is not None:  # else damaged, or just deleted
-                yield file, ObjectInputs.from_json(text)
-
     def _sources(self, unit: Unit, record: ObjectInputs) -> tuple[Path, ...]:
         """Return the files that an object was made of, without the compiler's own.
 
@@ -425,25 +418,11 @@ class Compiler:
         """
         if not unit.watched:
             return ()
-        homes = [home for home in self._homes if not unit.folder.is_relative_to(home)]
-        own = tuple(f"{home}{os.sep}" for home in homes)
-        return tuple(
-            Path(path)
-            for path in (unit.path(*at) for at in record.files)
-            if not path.startswith(own)
-        )
-
-    @cached_property
-    def _homes(self) -> set[Path]:
-        """The folders that the compiler is installed in."""
         programs = {Path(self._cc).absolute(), Path(self._cc).resolve()}
-        return {program.parent.parent for program in programs}
-
-    def _is_valid(self, unit: Unit, record: ObjectInputs) -> bool:
-        """Return whether all files of the object are unchanged, and absent ones still absent."""
-        return all(
-            self._hashes.of(unit.path(*at)) == sha for at, sha in record.files.items()
-        ) and not any(os.path.exists(unit.path(*at)) for at in record.absent)
+        homes = {program.parent.parent for program in programs}
+        own = tuple(f"{each}{os.sep}" for each in homes if not unit.folder.is_relative_to(each))
+        paths = (unit.path(*at) for at in record.files)
+        return tuple(Path(path) for path in paths if not path.startswith(own))
 
     def _compile(self, unit: Unit) -> Object:
         key, source = self._key(unit), self._hashes.of(unit.folder / unit.source)
@@ -481,7 +460,9 @@ class Compiler:
         settled = hashes.of(unit.folder / unit.source) == source and all(
             path.stat().st_mtime_ns < began_ns for path in headers
         )
-        if settled and unit.tracked and not has_untracked(files):
+        own = (path for (label, _), path in files.items() if label != _SYSTEM)
+        is_tracked = not any(re.search(_UNTRACKED, path.read_bytes()) for path in own)
+        if settled and unit.tracked and is_tracked:
             text = record.to_json()
             self._cache.write(text, "units", key, f"{digest(text)}.json")
         return Object(kept, record.sha256, self._sources(unit, record))
