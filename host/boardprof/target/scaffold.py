@@ -109,8 +109,11 @@ def new_board(name: str, like: str, folder: Path) -> Path:
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as scratch:
             copy = Path(scratch) / name  # the folder's name is the board's
             _copy(model.folder, copy)
-            if model.build.arch is not None:
-                _take_in(copy / "port.c", runtime_dir() / "arch" / model.build.arch)
+            port = copy / "port.c"
+            if model.build.arch is not None and port.is_file():
+                # What the port takes from headers of several boards comes into the port itself.
+                lines = _whole(port, runtime_dir() / "arch" / model.build.arch, set())
+                port.write_text("\n".join([*lines, ""]), encoding="utf-8")
             _mark(copy, name, model.name)
             load_board(copy)
             copy.rename(target)
@@ -129,12 +132,6 @@ def _copy(source: Path, target: Path) -> None:
             _copy(path, target / path.name)
         elif path.is_file():
             shutil.copyfile(path, target / path.name)
-
-
-def _take_in(port: Path, arch: Path) -> None:
-    """Put what a port takes from headers of several boards into the port itself."""
-    if port.is_file():
-        port.write_text("\n".join(_whole(port, arch, set())) + "\n", encoding="utf-8")
 
 
 def _whole(file: Path, arch: Path, seen: set[Path]) -> Iterator[str]:
@@ -313,7 +310,6 @@ def _in_package(name: str, folder: Path) -> _Place:
 
 
 def _texts(name: str, schema_id: int, place: _Place, is_board: bool) -> dict[Path, str]:
-    """Return what the files hold."""
     values = {"name": name, "NAME": name.upper(), "schema_id": str(schema_id)}
     values["include"] = "" if place.header is None else f'#include "{name}_wire.h"\n'
     values["module"] = place.layout.stem
@@ -321,7 +317,9 @@ def _texts(name: str, schema_id: int, place: _Place, is_board: bool) -> dict[Pat
     values["layouts"] = "\nLAYOUTS = (LAYOUT,)\n\n" if is_board else "\n"
     template = "layout.py.in" if place.header is None else "own_layout.py.in"
     layout = _filled(template, values)
-    made = _run(layout)
+    module: dict[str, Any] = {"__name__": "template"}
+    exec(layout, module)
+    made: Layout = module["LAYOUT"]
     texts = {
         place.source: _filled("collector.c.in", values),
         place.layout: layout,
@@ -334,14 +332,6 @@ def _texts(name: str, schema_id: int, place: _Place, is_board: bool) -> dict[Pat
 
 def _filled(template: str, values: dict[str, str]) -> str:
     return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
-
-
-def _run(source: str) -> Layout:
-    """Return the layout that a template defines."""
-    module: dict[str, Any] = {"__name__": "template"}
-    exec(source, module)
-    layout: Layout = module["LAYOUT"]
-    return layout
 
 
 _START, _STOP = 1000, 11000
@@ -382,21 +372,14 @@ def _bad(layout: Layout, body: bytes) -> list[dict[str, Any]]:
     newer = encode_blob(layout.schema_id, layout.version + 1, body)
     damaged = blob[:-_CRC_BYTES] + bytes([blob[-_CRC_BYTES] ^ 1]) + blob[1 - _CRC_BYTES :]
     end = _HEADER_BYTES + len(body)
-    return [
-        _refused("a body one byte short", short, "length", "stop", end - len(body) // 2),
-        _refused("a body one byte long", long, "length", "(end)", end),
-        _refused("a wrong CRC", damaged, "crc", "blob[0].crc", end),
-        _refused("an unknown version", newer, "schema", "header", 0),
-        _refused("the CRC cut off", blob[:-1], "cut", "blob[0].body", _HEADER_BYTES),
+    cases = [
+        ("a body one byte short", short, "length", "stop", end - len(body) // 2),
+        ("a body one byte long", long, "length", "(end)", end),
+        ("a wrong CRC", damaged, "crc", "blob[0].crc", end),
+        ("an unknown version", newer, "schema", "header", 0),
+        ("the CRC cut off", blob[:-1], "cut", "blob[0].body", _HEADER_BYTES),
     ]
-
-
-def _refused(name: str, blob: bytes, error: str, path: str, offset: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "source": _BY_HAND,
-        "hex": blob.hex(),
-        "error": error,
-        "path": path,
-        "offset": offset,
-    }
+    return [
+        dict(name=name, source=_BY_HAND, hex=bad.hex(), error=error, path=path, offset=offset)
+        for name, bad, error, path, offset in cases
+    ]
