@@ -165,12 +165,9 @@ def array_argument(
     where = _Where(function, name, pointer)
     passing = Passing.IN if pointer.const else Passing.IN_OUT
     if isinstance(value, BoardPointer) and not pointer.by_value:
+        reference, is_const = where.reference(value), pointer.const
         return ArrayArgument(
-            name,
-            Passing.STAYS,
-            f"{value}",
-            reference=where.reference(value),
-            is_const=pointer.const,
+            name, Passing.STAYS, f"{value}", reference=reference, is_const=is_const
         )
     if isinstance(value, Out | Keep):
         passing = Passing.OUT if isinstance(value, Out) else Passing.KEEP
@@ -196,15 +193,9 @@ def array_argument(
             if isinstance(value, bytes | memoryview)
             else f"{name} = {name}.copy(), or declare the parameter `const` in the source",
         )
-    known = isinstance(pointer.element, Struct) and bool(pointer.element.fields)
-    made = ArrayArgument(
-        name,
-        passing,
-        where.shape_text(array),
-        array,
-        wire,
-        struct=pointer.element if known and isinstance(pointer.element, Struct) else None,
-    )
+    element = pointer.element
+    struct = element if isinstance(element, Struct) and element.fields else None
+    made = ArrayArgument(name, passing, where.shape_text(array), array, wire, struct=struct)
     where.check_pointers(made)
     return made
 
@@ -217,7 +208,6 @@ def _has_members(value: object) -> bool:
 
 
 def _byte_order(wire: np.dtype[Any]) -> ByteOrder:
-    """Return the byte order of the numbers in an array of structs."""
     while wire.names:
         wire = wire[0]
         wire = wire if wire.subdtype is None else wire.subdtype[0]
@@ -312,16 +302,9 @@ class _Where:
         if not self.pointer.by_value or not 0 < len(shown) <= _MOST_SHOWN:
             is_longer = struct is not self.pointer.element
             shown = f"{struct.name}[1]" if is_longer else self.shape_text(array)
-        return ArrayArgument(
-            self.name,
-            passing,
-            shown,
-            array,
-            wire,
-            struct=struct,
-            links=tuple(links),
-            origins=origins,
-        )
+        made = ArrayArgument(self.name, passing, shown, array, wire, struct=struct)
+        made.links, made.origins = tuple(links), origins
+        return made
 
     def check_single(self, array: Array) -> None:
         size = self.pointer.element_size
@@ -404,12 +387,9 @@ class _Where:
         nested = np.array(values, dtype=object)
         for index, number in enumerate(nested.ravel()):  # as strictly as scalar arguments
             if isinstance(number, list | tuple | range | str):
-                is_text = isinstance(number, str)
-                what = (
-                    f"{number!r:.60} in it is not a number"
-                    if is_text
-                    else "its rows have different lengths"
-                )
+                what = "its rows have different lengths"
+                if isinstance(number, str):
+                    what = f"{number!r:.60} in it is not a number"
                 raise UsageError(f"{self}: {what}.", hint=self._example())
             kind = "u8" if element == CHAR else element.text
             scalar_packer(f"{self.name}[{index}]", kind)(self.function, number)

@@ -169,13 +169,8 @@ def in_order(
     values |= named
     missing = [name for name in names if name not in values]
     if len(args) > len(names) or missing or doubled:
-        what = (
-            f"with {', '.join(doubled)} given twice"
-            if doubled
-            else f"without {', '.join(missing)}"
-            if missing
-            else f"with {len(args)} arguments"
-        )
+        what = f"without {', '.join(missing)}" if missing else f"with {len(args)} arguments"
+        what = f"with {', '.join(doubled)} given twice" if doubled else what
         raise UsageError(f"{function} was called {what}.", hint=f"{function}{signature.text}")
     return [values[name] for name in names]
 

@@ -166,7 +166,9 @@ def flash(
         _check_free(spec, port)
     with tempfile.TemporaryDirectory(prefix="boardprof-flash-") as folder:
         values = {"image": os.fspath(image.resolve()), "port": port or ""}
-        for name in _formats(how):  # a dry run shows the conversion, too
+        text = "".join([*how.command, *how.reset])
+        for name in (each for each in _FORMATS if f"{{{each}}}" in text):
+            # A dry run shows the conversion, too.
             converted = Path("" if dry_run else folder) / f"{image.stem}.{name}"
             values[name] = os.fspath(converted)
             _convert(spec, image.resolve(), converted, name, on_command if dry_run else None)
@@ -222,12 +224,6 @@ def _check_free(spec: BoardSpec, port: str | None) -> None:
         raise
     except BoardError:
         return  # connecting will report it; the tool may not need the port
-
-
-def _formats(how: FlashSpec) -> list[str]:
-    """Return the placeholders for an image in another format."""
-    text = "".join([*how.command, *how.reset])
-    return [name for name in _FORMATS if f"{{{name}}}" in text]
 
 
 def _convert(

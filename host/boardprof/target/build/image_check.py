@@ -130,14 +130,13 @@ def _refusal(spec: BoardSpec, section: _Section, owner: str | None) -> BuildErro
     more = f" and {len(section.variables) - _MOST} more" if len(section.variables) > _MOST else ""
     what = f"the section {section.name}{f' of {owner}' if owner else ''}"
     what += f" ({named}{more})" if named else ""
-    family = {"copied": ".data", "cleared": ".bss", "code": ".text"}[section.kind]
-    lacks = {
-        "copied": f"Start-up on {spec.name} does not copy {what}, so it would not have its values.",
-        "cleared": f"Start-up on {spec.name} does not clear {what}.",
-        "code": f"Start-up on {spec.name} does not copy {what}, so its code would not be there.",
+    family, lacks = {
+        "copied": (".data", f"does not copy {what}, so it would not have its values"),
+        "cleared": (".bss", f"does not clear {what}"),
+        "code": (".text", f"does not copy {what}, so its code would not be there"),
     }[section.kind]
     return BuildError(
-        lacks,
+        f"Start-up on {spec.name} {lacks}.",
         hint=f"name the section {family}.{section.name.lstrip('.')}, or leave the attribute out. "
         f"In a link script of your own, put it into {family}",
     )

@@ -80,11 +80,8 @@ def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
     first, second = _distinct_names([one, other])
     hint = "make one of them static, rename it, or build only one of the files"
     if kept:
-        hint = (
-            f"{option('--no-inline', f'{first}:{name}')} keeps that of one file if the others "
-            "are static; "
-            f"otherwise {hint}"
-        )
+        kept_one = option("--no-inline", f"{first}:{name}")
+        hint = f"{kept_one} keeps that of one file if the others are static; otherwise {hint}"
     return BuildError(
         f"The function {name} is defined twice: in {first} and in {second}.", hint=hint
     )

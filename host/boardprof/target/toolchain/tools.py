@@ -112,9 +112,8 @@ class Tools:
         if (code := done.returncode) != 0:
             check_room(failure, done.stderr)
             how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-            said = (
-                done.stderr if done.stderr.strip() else f"{program} ended {how}, without a message"
-            )
+            without = f"{program} ended {how}, without a message"
+            said = done.stderr if done.stderr.strip() else without
             raise ToolFailure(failure, done.stdout, said, shown)
         if done.stderr:
             self._tell(done.stderr.rstrip())
