@@ -12,7 +12,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,38 +86,27 @@ def _lines(command: Sequence[str], text: str = "", timeout_s: float = _TIMEOUT_S
 
 def locate(image: Path, pc: int) -> Location | None:
     """Return the place in the sources of an address of the file, None if it is unknown."""
-    function = read_if_possible(image, partial(_function_at, pc))
-    path, line = _line_at(image, pc)
-    return Location(path, line, function) if function is not None or line else None
+    functions = read_if_possible(image, _functions) or []
+    named = (each.name for at, each in functions if at <= pc < at + each.size)
+    function = next((name.partition(".")[0] for name in named), None)  # GCC's clones: name.part.0
+    # A missing source line must not hide the error itself.
+    said = _lines([_ADDR2LINE, "-e", str(image), hex(pc)], timeout_s=_LINE_TIMEOUT_S)
+    found = re.fullmatch(_PLACE, "".join(said).strip())
+    if found is None:
+        return Location("", 0, function) if function is not None else None
+    return Location(found["path"], int(found["line"]), function)
 
 
 @cache
 def definition(image: Path, function: str) -> Location | None:
     """Return where a function of an image begins, None if it is unknown."""
-    address = read_if_possible(image, partial(_address_of, function))
-    return None if address is None else locate(image, address)
+    functions = read_if_possible(image, _functions) or []
+    begin = next((at for at, each in functions if each.name == function), None)
+    return None if begin is None else locate(image, begin)
 
 
-def _address_of(function: str, elf: ELFFile) -> int | None:
-    return next(
-        (code_address(elf, each) for each in functions_in(elf) if each.name == function), None
-    )
-
-
-def _function_at(pc: int, elf: ELFFile) -> str | None:
-    for symbol in functions_in(elf):
-        begin = code_address(elf, symbol)
-        if begin <= pc < begin + symbol.size:
-            return symbol.name.partition(".")[0]  # GCC's clones: name.part.0
-    return None
-
-
-def _line_at(image: Path, pc: int) -> tuple[str, int]:
-    """Return path and line; "" and 0 if they are not known."""
-    # A missing source line must not hide the error itself.
-    said = _lines([_ADDR2LINE, "-e", str(image), hex(pc)], timeout_s=_LINE_TIMEOUT_S)
-    found = re.fullmatch(_PLACE, "".join(said).strip())
-    return (found["path"], int(found["line"])) if found else ("", 0)
+def _functions(elf: ELFFile) -> list[tuple[int, Symbol]]:
+    return [(code_address(elf, each), each) for each in functions_in(elf)]
 
 
 def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Location, ...]]:

@@ -270,6 +270,11 @@ def element_of(of: Resolved) -> tuple[Resolved, tuple[int, ...] | None]:
     raise ValueError("an array is an array of itself")
 
 
+def parameters(die: DIE) -> list[DIE]:
+    """Return the parameters of a function or of its type."""
+    return [child for child in die.iter_children() if child.tag == "DW_TAG_formal_parameter"]
+
+
 def members(die: DIE) -> Iterator[DIE]:
     """Yield the members in an aggregate's memory, including the bases of a class."""
     for child in die.iter_children():

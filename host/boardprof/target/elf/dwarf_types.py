@@ -29,6 +29,7 @@ from boardprof.target.elf.debug_info import (
     is_vector,
     members,
     number,
+    parameters,
     resolved,
     text,
     type_chain,
@@ -470,14 +471,8 @@ def _is_placed_alike(parameter: DIE, die: DIE, struct: Pointer) -> bool:
     result = resolved(function).die
     if result is not None and result.tag in AGGREGATES:  # its address may be in the first register
         return False
-    for each in function.iter_children():
-        if each.offset == parameter.offset:
-            return True
-        if each.tag == "DW_TAG_formal_parameter":
-            before = resolved(each).die
-            if before is None or (number(before, "DW_AT_byte_size") or 0) % 8 != 0:
-                return False
-    return False
+    before = [resolved(e).die for e in parameters(function) if e.offset < parameter.offset]
+    return all(e is not None and (number(e, "DW_AT_byte_size") or 0) % 8 == 0 for e in before)
 
 
 def _is_copied_as_bytes(die: DIE) -> bool:
@@ -495,7 +490,7 @@ def _is_copied_as_bytes(die: DIE) -> bool:
         own = text(child, "DW_AT_name")
         if own.startswith("~") or has(child, "DW_AT_virtuality"):
             return False
-        if own == name and any(_refers_to(each, die) for each in child.iter_children()):
+        if own == name and any(_refers_to(each, die) for each in parameters(child)):
             return False
     inner = (element_of(resolved(member))[0].die for member in members(die))
     return all(_is_copied_as_bytes(each) for each in inner if each and each.tag in AGGREGATES)
@@ -503,10 +498,6 @@ def _is_copied_as_bytes(die: DIE) -> bool:
 
 def _refers_to(parameter: DIE, target: DIE) -> bool:
     """Tell whether a parameter is a reference to a class."""
-    if parameter.tag != "DW_TAG_formal_parameter" or "DW_AT_type" not in parameter.attributes:
-        return False
     kind = resolved(parameter).die
-    if kind is None or kind.tag not in _REFERENCES:
-        return False
-    referred = resolved(kind).die
+    referred = resolved(kind).die if kind is not None and kind.tag in _REFERENCES else None
     return referred is not None and referred.offset == target.offset

@@ -367,10 +367,8 @@ def _x86_branches_to(code: bytes, targets: range) -> bool:
     for at in range(targets.stop, len(code) - 1):
         if code[at] & 0xF0 == 0x70 or code[at] == 0xEB:
             # After the opcode of a MOV or LEA it is an operand.
-            if (
-                code[at - 1] not in b"\x88\x89\x8b\x8d\xc7"
-                and at + 2 + signed(code[at + 1], 8) in targets
-            ):
+            is_operand = code[at - 1] in b"\x88\x89\x8b\x8d\xc7"
+            if not is_operand and at + 2 + signed(code[at + 1], 8) in targets:
                 return True
         elif code[at] == 0xE9 or (code[at - 1] == 0x0F and code[at] & 0xF0 == 0x80):
             distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
@@ -398,17 +396,11 @@ def _thumb_moves(instructions: list[tuple[int, int]]) -> bool:
             # LDR Rm, [PC, #imm]; MOVS Rm, #imm
             if not any(each >> 8 in (0x48 | register, 0x20 | register) for each, _ in before):
                 return True
-        elif (
-            (  # SUB, ADD SP, SP, Rm
-                low & 0xFFEF in (0xEBAD, 0xEB0D) and high & 0xF00 == 0xD00
-            )
-            or (
-                has_frame_pointer
-                and _is_thumb_step((low, high))
-                and not _is_in_prologue(instructions[:at])
-            )
-        ):
-            return True
+        else:  # SUB, ADD SP, SP, Rm; or SUB SP, SP, #imm
+            by_register = low & 0xFFEF in (0xEBAD, 0xEB0D) and high & 0xF00 == 0xD00
+            by_constant = has_frame_pointer and _is_thumb_step((low, high))
+            if by_register or (by_constant and not _is_in_prologue(instructions[:at])):
+                return True
     return False
 
 
