@@ -14,20 +14,10 @@ _BEFORE = r"(?:(?<!\w)(?!(?:return|else|do|case|goto)\b)\w+\s+|\*\s*)"
 _AFTER = re.compile(r"\s*+(?:\w++\s*+(?:\([^;{}]*\)\s*+)?+)*+;")
 _FUNCTION_POINTER = re.compile(r"\(\s*\*\s*(?:const\s+)?(\w+)\s*(?:\[[^\]]*\]\s*)?\)\s*[\[(]")
 _NAME = re.compile(r"[\w*\s]*[\s*](\w+)\s*(?:\[[^\]]*\]\s*)*")
-_TYPES = [
-    "char",
-    "int",
-    "long",
-    "short",
-    "unsigned",
-    "signed",
-    "float",
-    "double",
-    "void",
-    "const",
-    "restrict",
-    "volatile",
-]
+_TYPES = {
+    *("char", "int", "long", "short", "unsigned", "signed", "float", "double", "void"),
+    *("const", "restrict", "volatile"),
+}
 
 
 def names_of_definition(

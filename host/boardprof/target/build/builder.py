@@ -260,12 +260,9 @@ class Build:
                 units = [*runtime, *user]
                 linked = functions if wanted is None else _only(functions, wanted)
                 firmware = self._linked(agent, objects, archives, linked, units, hidden)
-                return replace(
-                    firmware,
-                    compilers=compilers_of([each.path for each in (*objects, *archives)]),
-                    flags=self._effective_flags(),
-                    sources=self.read,
-                )
+                compilers = compilers_of([each.path for each in (*objects, *archives)])
+                flags = self._effective_flags()
+                return replace(firmware, compilers=compilers, flags=flags, sources=self.read)
 
             yield functions, finish
 
@@ -305,16 +302,11 @@ class Build:
         names = names_to_change(self._cache, agent, every, self._flags.lto)
         copies = renamed_libraries(self._cc, self._cache, taken, names)
         called = [fn.symbol for fn in functions if fn.reason is None]
+        needs = start_needs(self._spec, self._cache, [*theirs, *parts], called)
+        flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
+        cpp, hint = "c++" in self._compilers, self._no_libc()
         linker = Linker(
-            self._spec,
-            self._cc,
-            self._cache,
-            replace(self._flags, linker=with_copies(self._flags.linker, copies)),
-            self._linked_libc,
-            "c++" in self._compilers,
-            fallback,
-            self._no_libc(),
-            *start_needs(self._spec, self._cache, [*theirs, *parts], called),
+            self._spec, self._cc, self._cache, flags, self._linked_libc, cpp, fallback, hint, *needs
         )
         before = [*agent, *renamed(self._cc, objects, names)]
         libraries = renamed(self._cc, archives, names)
@@ -330,33 +322,20 @@ class Build:
                 self._cache, functions, paths, build_id, link
             )
         except UndefinedError as error:
-            known = defining_sources(
-                self._sources.files, error.symbols, self._flags.compile_commands
-            )
+            given = self._flags.compile_commands
+            known = defining_sources(self._sources.files, error.symbols, given)
             error.hint = source_hint(len(error.symbols), known) if known else error.hint
             raise
-        lacks = check_image(
-            self._spec,
-            self._cache,
-            image,
-            theirs,
-            lacks=frozenset(FORMATS) if self._libc is None else self._libc.lacks,
-        )
-        commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
+        lacks = frozenset(FORMATS) if self._libc is None else self._libc.lacks
+        libc_lacks = check_image(self._spec, self._cache, image, theirs, lacks=lacks)
+        commands = tuple(each for compiler in self._all_compilers() for each in compiler.commands)
         if commands:  # or the cache has not grown
             prune(self._cache.root)
-        return BuiltFirmware(
-            image,
-            build_id,
-            tuple(offered),
-            self._spec,
-            tuple(commands),
-            dict(hidden),
-            libc,
-            missing=missing,
-            libc_lacks=lacks,
-            unconnected=tuple(name for name in names if name.startswith(VECTOR)),
+        made = BuiltFirmware(
+            image, build_id, tuple(offered), self._spec, commands, dict(hidden), libc
         )
+        unconnected = tuple(name for name in names if name.startswith(VECTOR))
+        return replace(made, missing=missing, libc_lacks=libc_lacks, unconnected=unconnected)
 
     def _no_libc(self) -> str | None:
         """Return a hint on how to link a C library. None if the board has none."""

@@ -318,17 +318,11 @@ class Linker:
             after += ["-lgcc"]
         last = () if self.fallback is None or self.libc is not None else (self.fallback,)
         arch = () if board.arch is None else (runtime_dir() / "arch" / board.arch,)
+        name = f"{self.spec.name}.{'so' if board.shared else 'elf'}"
+        every, folder = [*objects, *archives], self.spec.folder
+        key, watched = digest(key, libc and libc.version), bool(self.flags.linker)
         return self.compiler.link(
-            f"{self.spec.name}.so" if board.shared else f"{self.spec.name}.elf",
-            [*objects, *archives],
-            before,
-            after,
-            folder=self.spec.folder,
-            key=digest(key, libc and libc.version),
-            scripts=start,
-            last=last,
-            watched=bool(self.flags.linker),
-            folders=arch,
+            name, every, before, after, folder, key, start, last=last, watched=watched, folders=arch
         )
 
 

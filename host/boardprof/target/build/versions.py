@@ -139,23 +139,14 @@ class VersionBuilder:
         """Link versions of different code, except those that need a symbol that is not defined."""
         if versions[0].is_alone:
             [only] = versions
-            own = replace(
-                only.options,
-                ldflags=self._options.ldflags,
-                libc=self._options.libc,
-                sources=self._options.sources,
-            )
+            base = self._options
+            own = replace(only.options, ldflags=base.ldflags, libc=base.libc, sources=base.sources)
             return build(self.spec, only.sources, own, verbose=self._verbose)
         objects = [version.made for version in versions if version.made is not None]
         called = [_in_image(version) for version in versions]
-        files = (file for version in versions for file in version.sources)
+        has_cpp = any(language(file) == "c++" for each in versions for file in each.sources)
         return link_objects(
-            self.spec,
-            objects,
-            called,
-            self._options,
-            cplusplus=any(language(file) == "c++" for file in files),
-            verbose=self._verbose,
+            self.spec, objects, called, self._options, cplusplus=has_cpp, verbose=self._verbose
         )
 
     def sizes(self, versions: Sequence[Version]) -> list[dict[str, int] | None]:
@@ -181,7 +172,6 @@ class VersionBuilder:
         return Compiler(name, package, self._cache, self._verbose)
 
     def _chosen(self, offered: Sequence[CFunction]) -> CFunction:
-        """Return the function that is meant."""
         names = [fn.name for fn in offered]
         if self._function is None and len(offered) != 1:
             listed = ", ".join(names) or "none"
@@ -212,10 +202,6 @@ def _renaming(function: CFunction, name: str) -> list[str]:
 def _in_image(version: Version) -> CFunction:
     """Return a version's function as it is called in the image."""
     function, name = version.function, version.name
-    return replace(
-        function,
-        name=name,
-        linkage="",
-        setup=f"{name}_setup" if function.setup else None,
-        check=f"{name}_check" if function.check else None,
-    )
+    setup = f"{name}_setup" if function.setup else None
+    check = f"{name}_check" if function.check else None
+    return replace(function, name=name, linkage="", setup=setup, check=check)

@@ -116,14 +116,9 @@ class BoardSpec:
         """Return the board as it is at a port: the real one if it has ``[port]``."""
         if self.port is None:
             return self
-        return replace(
-            self,
-            launch=LaunchSpec("serial", baud=self.port.baud),
-            clock=ClockSpec(self.port.clock),
-            unsupported=self.port.unsupported,
-            port=None,
-            instruction_ns=0,
-        )
+        launch, clock = LaunchSpec("serial", baud=self.port.baud), ClockSpec(self.port.clock)
+        real = replace(self, launch=launch, clock=clock, port=None, instruction_ns=0)
+        return replace(real, unsupported=self.port.unsupported)
 
     def played_by(self, commands: Iterable[Sequence[str]]) -> BoardSpec:
         """Return the board as emulated, if an emulator is at the other end of its line."""
@@ -137,12 +132,8 @@ class BoardSpec:
         if self.build.arch == "posix":  # its clocks are those of the host
             cycles |= dict.fromkeys(_TIMES, f"{emulator} is slower than the CPU that it emulates")
         unsupported = {**cycles, **self.unsupported, **_without_meaning(command)}
-        return replace(
-            self,
-            clock=clock,
-            unsupported=unsupported,
-            instruction_ns=instruction_time_ns(command) or 0,
-        )
+        time_ns = instruction_time_ns(command) or 0
+        return replace(self, clock=clock, unsupported=unsupported, instruction_ns=time_ns)
 
 
 def is_board_name(name: str) -> bool:

@@ -197,16 +197,11 @@ class _Reader:
             if not self._is_agents(at) and self._name(at) != _ABORT and not self._is_start_up(at)
         ]
         hazardous = {each for at in others for each in self._hazards(at)}
+        largest_of = "" if largest_at is None else self._name(largest_at)
+        room, guard = self._between(_ROOM), self._between(_GUARD) or 0
+        found, frames = tuple(sorted(hazardous)), self._large_frames({*measured})
         return ImageStack(
-            needs,
-            self._between(_ROOM),
-            self._between(_GUARD) or 0,
-            largest,
-            "" if largest_at is None else self._name(largest_at),
-            variable,
-            tuple(sorted(hazardous)),
-            self._large_frames({*measured}),
-            self._pushed,
+            needs, room, guard, largest, largest_of, variable, found, frames, self._pushed
         )
 
     def _large_frames(self, measured: set[str]) -> dict[int, Frame]:

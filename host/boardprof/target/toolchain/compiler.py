@@ -448,12 +448,9 @@ class Compiler:
             named = _names_in(depfile) if depfile.exists() else [unit.source]
             files = {unit.label(each): unit.folder / each for each in named}
             hashes = FileHashes()
-            record = ObjectInputs(
-                name,
-                hashes.of(made) or "",
-                {at: hashes.of(path) for at, path in files.items()},
-                shadows(unit, files, _searched()),
-            )
+            read = {at: hashes.of(path) for at, path in files.items()}
+            hiding = shadows(unit, files, _searched())
+            record = ObjectInputs(name, hashes.of(made) or "", read, hiding)
             kept = self._cache.keep(made, "objects", record.sha256, name)
         # A file that changed during the compilation may differ from what was compiled.
         headers = [path for at, path in files.items() if at != ("", unit.source)]

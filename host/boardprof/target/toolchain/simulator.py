@@ -123,14 +123,10 @@ def _key(work: _Work) -> str:
     """Return the digest of all that the program depends on."""
     hashes = FileHashes()
     sources = simulator_sources(work.spec.folder, work.simulator)
+    found = {label: hashes.of(path) for label, path in sources.items()}
     name = work.simulator.python_package
-    return digest(
-        _FORMAT,
-        {label: hashes.of(path) for label, path in sources.items()},
-        work.simulator.command,
-        _version(work),
-        name and [name, python_package_version(name)],
-    )
+    package = name and [name, python_package_version(name)]
+    return digest(_FORMAT, found, work.simulator.command, _version(work), package)
 
 
 def _version(work: _Work) -> str:
