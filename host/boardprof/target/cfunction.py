@@ -19,6 +19,8 @@ class Scalar:
     size: int  # bytes; the alignment is at most that
     names: tuple[tuple[str, int], ...] = ()  # an enum's names and their values
 
+    by_value = False  # as of `Pointer`
+
     @property
     def is_function(self) -> bool:
         """Whether it is what a function pointer points to."""
@@ -88,11 +90,9 @@ class Struct:
             elif isinstance(field.type, Struct):
                 at = field.offset
                 found += [
-                    replace(
-                        inner,
-                        offset=0 if inner.bits else at + inner.offset,
-                        first_bit=8 * at + inner.first_bit if inner.bits else 0,
-                    )
+                    replace(inner, first_bit=8 * at + inner.first_bit)
+                    if inner.bits
+                    else replace(inner, offset=at + inner.offset)
                     for inner in field.type.named_fields
                 ]
         return tuple(found)

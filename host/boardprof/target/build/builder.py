@@ -61,14 +61,14 @@ from boardprof.target.build.sources import (
     check_kept,
     find_libc,
     find_sources,
-    keeps_functions,
+    kept_functions,
     language,
     link_inputs,
     read_functions,
     user_unit,
     with_heap,
 )
-from boardprof.target.cfunction import CFunction, HiddenFunction, Pointer, Scalar, wrapper_name
+from boardprof.target.cfunction import CFunction, CType, HiddenFunction, wrapper_name
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.object_file import check_machine, compilers_of
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, prune
@@ -223,9 +223,7 @@ class Build:
         return found, hidden
 
     def _kept(self, units: Sequence[Unit]) -> list[list[str]]:
-        """Return for each unit the static functions that are made global."""
-        pairs = zip(units, self._sources.files, strict=True)
-        return [self._flags.kept_in(file) if keeps_functions(unit) else [] for unit, file in pairs]
+        return kept_functions(units, self._sources.files, self._flags)
 
     def _user_units(self) -> list[Unit]:
         cflags = None if self._libc is None else self._libc.cflags
@@ -531,16 +529,14 @@ def _refused(fn: CFunction, found: Mapping[str, int]) -> CFunction:
     return fn.refused(reason, _wrapper(fn) if convention.has_wrapper else "")
 
 
-def _may_have_floats(kind: object) -> bool:
-    return (isinstance(kind, Scalar) and kind.text in ("f32", "f64")) or (
-        isinstance(kind, Pointer) and kind.by_value
-    )
+def _may_have_floats(kind: CType | None) -> bool:
+    return kind is not None and (kind.by_value or kind.text in ("f32", "f64"))
 
 
 def _wrapper(fn: CFunction) -> str:
     """Return the source of ``NAME_wrapper``; "" if a type has no name that is known here."""
     kinds = [*(parameter.type for parameter in fn.parameters), fn.result]
-    if fn.linkage or any(isinstance(kind, Pointer) and kind.by_value for kind in kinds):
+    if fn.linkage or any(kind and kind.by_value for kind in kinds):
         return ""
     taken = ", ".join(f"{each.type.c_type} {each.name}" for each in fn.parameters) or "void"
     given = ", ".join(each.name for each in fn.parameters)

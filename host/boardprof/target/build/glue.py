@@ -94,7 +94,7 @@ def _is_packed(fn: CFunction) -> bool:
 
 
 def _returns_struct(fn: CFunction) -> bool:
-    return isinstance(fn.result, Pointer) and fn.result.by_value
+    return fn.result is not None and fn.result.by_value
 
 
 def _needs_pointers(fn: CFunction) -> bool:
@@ -261,9 +261,7 @@ def _passed(kind: CType | None, structs: Mapping[Struct, str]) -> str:
 def _thunk(fn: CFunction, structs: Mapping[Struct, str]) -> str:
     types = ", ".join(_passed(p.type, structs) for p in fn.parameters) or "void"
     arguments = ", ".join(
-        f"*(const {_passed(p.type, structs)} *)s->a{i}"
-        if isinstance(p.type, Pointer) and p.type.by_value
-        else f"s->a{i}"
+        f"*(const {_passed(p.type, structs)} *)s->a{i}" if p.type.by_value else f"s->a{i}"
         for i, p in enumerate(fn.parameters)
     )
     result = _passed(fn.result, structs)

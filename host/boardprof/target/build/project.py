@@ -122,11 +122,8 @@ def agent_config(defines: Sequence[str]) -> dict[str, int]:
 
 def _marks(elf: ELFFile) -> list[str]:
     """Return the names that an object registers."""
-    return [
-        symbol.name.removeprefix(_MARK)
-        for symbol in symbols(elf)
-        if symbol.name.startswith(_MARK) and symbol.kind == OBJECT
-    ]
+    names = (symbol.name for symbol in symbols(elf) if symbol.kind == OBJECT)
+    return [name.removeprefix(_MARK) for name in names if name.startswith(_MARK)]
 
 
 def _missing(name: str, objects: Sequence[Path]) -> BuildError:

@@ -124,11 +124,8 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    files = sorted(
-        path
-        for path in folder.iterdir()
-        if language(path) in _COMPILED and not is_header(path) and path.is_file()
-    )
+    sources = (path for path in sorted(folder.iterdir()) if not is_header(path))
+    files = [path for path in sources if language(path) in _COMPILED and path.is_file()]
     if not files:
         raise UsageError(f"The folder {folder} has no C, C++ or assembler files.")
     return files
@@ -181,9 +178,12 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
     )
 
 
-def keeps_functions(unit: Unit) -> bool:
-    """Return whether a unit is compiled so that its static functions can become global."""
-    return unit.flags[-len(_KEEP) :] == _KEEP
+def kept_functions(
+    units: Sequence[Unit], files: Sequence[Path], flags: UserFlags
+) -> list[list[str]]:
+    """Return for each unit the static functions that are made global; it is compiled for that."""
+    keeps = [unit.flags[-len(_KEEP) :] == _KEEP for unit in units]
+    return [flags.kept_in(file) if keep else [] for keep, file in zip(keeps, files, strict=True)]
 
 
 def names_one_of(content: bytes, names: Sequence[str]) -> bool:

@@ -25,7 +25,7 @@ from boardprof.target.build.sources import (
     agent_units,
     find_libc,
     find_sources,
-    keeps_functions,
+    kept_functions,
     language,
     user_unit,
 )
@@ -113,10 +113,7 @@ class VersionBuilder:
             raise (missing or error) from error
         if found.objects:
             check_machine(self.spec, list(found.objects), self.agent[0].path)
-        kept = [
-            flags.kept_in(file) if keeps_functions(unit) else []
-            for unit, file in zip(units, found.files, strict=True)
-        ]
+        kept = kept_functions(units, found.files, flags)
         objects = [*compiled, *map(Object.of, found.objects)]
         objects = edited(self._cc, objects, flags, kept)
         offered = functions([made.path for made in objects], flags.kept_names)

@@ -235,14 +235,9 @@ def _read(elf: ELFFile) -> SymbolTable | None:
         return None
     sections = enumerate(elf.iter_sections())
     code = {n: s["sh_addr"] + s["sh_size"] for n, s in sections if s["sh_flags"] & _EXECUTABLE}
-    found = [
-        (code_address(elf, each), each)
-        for each in symbols(elf)
-        if each.section in code
-        and each.kind in (_NOTYPE, _FUNC)
-        and each.name
-        and not each.name.startswith(_UNNAMED)
-    ]
+    named = (each for each in symbols(elf) if each.name and not each.name.startswith(_UNNAMED))
+    of_code = (each for each in named if each.section in code and each.kind in (_NOTYPE, _FUNC))
+    found = [(code_address(elf, each), each) for each in of_code]
     return SymbolTable(list(_ranges(found, code)), {each.name: low for low, each in found})
 
 

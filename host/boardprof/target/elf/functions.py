@@ -312,11 +312,8 @@ def _with_hooks(found: dict[str, _Symbol]) -> list[CFunction]:
     checks = {n for n, s in plain.items() if n.endswith("_check") and s.returns_int}
     setups = {n for n in setups if n.removesuffix("_setup") in found}
     checks = {n for n in checks if n.removesuffix("_check") in found}
+    hooks = {name: found[name].fn.symbol for name in setups | checks}
     return [
-        replace(
-            found[name].fn,
-            setup=found[f"{name}_setup"].fn.symbol if f"{name}_setup" in setups else None,
-            check=found[f"{name}_check"].fn.symbol if f"{name}_check" in checks else None,
-        )
-        for name in sorted(found.keys() - setups - checks)
+        replace(found[n].fn, setup=hooks.get(f"{n}_setup"), check=hooks.get(f"{n}_check"))
+        for n in sorted(found.keys() - hooks.keys())
     ]

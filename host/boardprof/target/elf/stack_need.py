@@ -156,18 +156,13 @@ class _Reader:
         self._functions: dict[int, Symbol] = {}  # and labels of code
         self._by_name: dict[str, int] = {}
         self._read_symbols(elf)
-        sections = (s for s in elf.iter_sections() if s["sh_flags"] & _EXECUTABLE and s["sh_size"])
-        self._code = sorted((s["sh_addr"], s.data()) for s in sections)
-        self._linkage = [
-            range(s["sh_addr"], s["sh_addr"] + s["sh_size"])
-            for s in elf.iter_sections()
-            if s.name.startswith(".plt")
-        ]
-        self._data = [
-            s.data()
-            for s in elf.iter_sections()
-            if s["sh_flags"] & _ALLOCATED and s["sh_type"] == "SHT_PROGBITS"
-        ]
+        sections = [*elf.iter_sections()]
+        code = (s for s in sections if s["sh_flags"] & _EXECUTABLE and s["sh_size"])
+        self._code = sorted((s["sh_addr"], s.data()) for s in code)
+        linkage = (s for s in sections if s.name.startswith(".plt"))
+        self._linkage = [range(s["sh_addr"], s["sh_addr"] + s["sh_size"]) for s in linkage]
+        loaded = (s for s in sections if s["sh_flags"] & _ALLOCATED)
+        self._data = [s.data() for s in loaded if s["sh_type"] == "SHT_PROGBITS"]
         self._variable: set[int] = set()  # functions whose frame is of variable size
         self._frames = self._read_frames(elf)
         self._known: dict[int, StackNeed] = {}
@@ -191,11 +186,8 @@ class _Reader:
         known = [(size, at) for at, size in self._frames.items() if at in self._functions]
         largest, largest_at = max(known, default=(0, None))
         variable = min(map(self._name, self._variable), default=None)
-        others = [
-            at
-            for at in self._functions
-            if not self._is_agents(at) and self._name(at) != _ABORT and not self._is_start_up(at)
-        ]
+        users = [at for at in self._functions if not self._is_agents(at)]
+        others = (at for at in users if self._name(at) != _ABORT and not self._is_start_up(at))
         hazardous = {each for at in others for each in self._hazards(at)}
         largest_of = "" if largest_at is None else self._name(largest_at)
         room, guard = self._between(_ROOM), self._between(_GUARD) or 0
@@ -215,31 +207,22 @@ class _Reader:
         kept = {at for at in {*callees, *pointed} if self._frames.get(at, 0) > SMALL}
         while more := {at for at, called in callees.items() if at not in kept and called & kept}:
             kept |= more
-        return {
-            at: Frame(
-                self._name(at),
-                self._frames.get(at, 0),
-                bool(callees.get(at)),
-                tuple(sorted(callees.get(at, set()) & kept)),
-                tuple(sorted(self._tails.get(at, set()) & kept)),
-            )
-            for at in sorted(kept)
-        }
+        frames = {}
+        for at in sorted(kept):
+            called, jumped_to = (each.get(at, set()) & kept for each in (callees, self._tails))
+            size, calls = self._frames.get(at, 0), bool(callees.get(at))
+            ends = tuple(sorted(called)), tuple(sorted(jumped_to))
+            frames[at] = Frame(self._name(at), size, calls, *ends)
+        return frames
 
     def _pointed(self, measured: set[str]) -> set[int]:
         """Return the functions with a pointer in the image, or that no code calls directly.
 
         The agent has one to each measured function. Data may be in sections of code.
         """
-        large = [
-            at
-            for at, size in self._frames.items()
-            if size > SMALL
-            and at in self._functions
-            and not self._is_agents(at)
-            and not self._name(at).startswith("_")
-            and self._name(at) != "main"
-        ]
+        large = [at for at in self._functions if self._frames.get(at, 0) > SMALL]
+        large = [at for at in large if not (self._is_agents(at) or self._name(at) == "main")]
+        large = [at for at in large if not self._name(at).startswith("_")]
         if not large:
             return set()
         called = {
