@@ -160,7 +160,6 @@ def _is_port(header: Path) -> bool:
 
 
 def _mark(copy: Path, name: str, like: str) -> None:
-    """Put marks into the files of a copy."""
     file = copy / BOARD_FILE
     file.write_text(_board_file(file.read_text(encoding="utf-8"), name, like), encoding="utf-8")
     for path in sorted(copy.rglob("*")):

@@ -12,14 +12,13 @@ import re
 import struct as packing
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.target.arguments.dtypes import element_dtype, filled, is_content
+from boardprof.target.arguments.dtypes import ByteOrder, element_dtype, filled, is_content
 from boardprof.target.arguments.signature import INFINITY_HINT, to_float, to_integer
 from boardprof.target.cfunction import CHAR, Field, MemberType, Path, Pointer, Scalar, Struct
 
-ByteOrder = Literal["little", "big"]
 _Shape = tuple[int, ...]
 
 _CODES = {

@@ -159,6 +159,10 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
     launch = read_launch(top.table("launch"))
     port = read_port(top.table("port"), launch.kind) if top.has("port") else None
     events = read_events(top.table("events", required=False), build.collectors)
+    guard = top.table("guard") if top.has("guard") else None
+    flash = top.table("flash") if top.has("flash") else None
+    unsupported = top.table("unsupported", required=False).mapping(str)
+    names = {event for codes in events.values() for event in codes}
     spec = BoardSpec(
         name=folder.name,
         folder=folder,
@@ -169,22 +173,12 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
         build=build,
         launch=launch,
         clock=_read_clock(top.table("clock")),
-        guard=read_guard(
-            top.table("guard") if top.has("guard") else None, build.config, build_table
-        ),
-        flash=(
-            read_flash(top.table("flash"), launch.kind, has_port=port is not None)
-            if top.has("flash")
-            else None
-        ),
+        guard=read_guard(guard, build.config, build_table),
+        flash=read_flash(flash, launch.kind, has_port=port is not None) if flash else None,
         port=port,
-        unsupported=_without_meaning(launch.command)
-        | top.table("unsupported", required=False).mapping(str),
+        unsupported=_without_meaning(launch.command) | unsupported,
         events=events,
-        derived=read_derived(
-            top.table("derived", required=False),
-            {event for codes in events.values() for event in codes},
-        ),
+        derived=read_derived(top.table("derived", required=False), names),
         doctor=read_doctor(top.table("doctor", required=False)),
         instruction_ns=instruction_time_ns(launch.command) or 0,
     )
@@ -195,7 +189,6 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
 
 
 def _check_counts(top: TomlTable, spec: BoardSpec) -> None:
-    """Check that the tables only name counts that the board has."""
     tables = [top.table("unsupported", required=False)]
     tables.append(top.table("port", required=False).table("unsupported", required=False))
     work = top.table("doctor", required=False).table("work", required=False)

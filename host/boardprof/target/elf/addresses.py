@@ -73,12 +73,17 @@ def disassembly(image: Path, objdump: str) -> dict[int, str]:
 def _lines(command: Sequence[str], text: str = "", timeout_s: float = _TIMEOUT_S) -> list[str]:
     """Return what a program prints; [] if it cannot be run, since its output is only additional."""
     try:
-        done = subprocess.run(
-            command, input=text, capture_output=True, text=True, errors="replace", timeout=timeout_s
-        )
+        return _ran(command, text, timeout_s).stdout.splitlines()
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return done.stdout.splitlines()
+
+
+def _ran(
+    command: Sequence[str], text: str, timeout_s: float = _TIMEOUT_S
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, errors="replace", timeout=timeout_s
+    )
 
 
 # -- file and line of an address ---------------------------------------------------------------
@@ -118,14 +123,7 @@ def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Location
     wanted = list(dict.fromkeys(addresses))
     command = [_ADDR2LINE, "-a", "-i", "-f", "-e", str(image)]
     try:
-        done = subprocess.run(
-            command,
-            input="".join(f"{address:#x}\n" for address in wanted),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-        )
+        done = _ran(command, "".join(f"{address:#x}\n" for address in wanted))
     except FileNotFoundError as error:
         raise MissingToolError(_ADDR2LINE, "binutils") from error
     except subprocess.TimeoutExpired as error:

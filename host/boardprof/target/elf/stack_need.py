@@ -118,12 +118,13 @@ class ImageStack:
         depths, changed = {begin: 1}, [begin]
         while changed:
             caller = changed.pop(0)
-            frame = self.frames.get(caller)
-            for at in frame.callees if frame is not None else ():
-                step = (frame.size + self.pushed) // unit if frame is not None else 0
+            if (frame := self.frames.get(caller)) is None:
+                continue
+            step = (frame.size + self.pushed) // unit
+            for at in frame.callees:
                 before = depths.get(at, 0)
                 depths[at] = before | depths[caller] << step & within
-                if frame is not None and at in frame.tails:
+                if at in frame.tails:
                     depths[at] |= depths[caller]
                 if depths[at] != before and at not in changed:
                     changed.append(at)

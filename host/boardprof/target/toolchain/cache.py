@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -155,12 +156,11 @@ def _head(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
+@dataclass
 class FileHashes:
     """SHA-256 of files' contents; each file is read once in a build."""
 
-    def __init__(self) -> None:
-        """Know nothing yet."""
-        self._known: dict[str, str | None] = {}
+    _known: dict[str, str | None] = field(default_factory=dict)
 
     def of(self, path: str | Path) -> str | None:
         """Return the digest of the file's content in hex, None if it cannot be read."""

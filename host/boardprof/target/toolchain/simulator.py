@@ -140,7 +140,6 @@ def _version(work: _Work) -> str:
 
 @contextlib.contextmanager
 def _alone(path: Path, what: str, note: Callable[[str], None], timeout_s: float) -> Iterator[None]:
-    """Hold the lock of a build."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")

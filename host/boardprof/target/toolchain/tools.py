@@ -261,21 +261,19 @@ def errors_first(text: str) -> str:
     block, above, function = head, [], ""
     told = {id(errors): "", id(warnings): ""}  # the last function that was named
     for line in text.splitlines():
-        begin = re.match(_BEGIN, line)
         if re.match(_INCLUDED, line):
             above.append(line)
-        elif re.match(_FUNCTION, line):
+            continue
+        if re.match(_FUNCTION, line):
             function = line
-        elif begin is not None:
+            continue
+        if (begin := re.match(_BEGIN, line)) is not None:
             block = warnings if begin[1] == "warning" else errors
             if function != told[id(block)]:
                 above.append(function)
                 told[id(block)] = function
-            block += [*above, line]
-            above = []
-        else:
-            block += [*above, line]
-            above = []
+        block += [*above, line]
+        above = []
     return "\n".join([*head, *errors, *warnings, *above]) if errors or warnings else text
 
 
