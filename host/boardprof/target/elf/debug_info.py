@@ -145,17 +145,12 @@ class Resolved:
 def resolved(die: DIE) -> Resolved:
     """Return the type of a parameter, function, pointer, array or member."""
     const, alias = False, ""
-    owner = _owner(die, "DW_AT_type")
-    for _ in range(_DEEPEST):
-        if owner is None:
-            return Resolved(None, const, alias)
-        found = _referred(owner, "DW_AT_type")
+    for found in type_chain(die):
         if found.tag not in _WRAPPERS:
-            return Resolved(_complete(found), const, alias)
+            return Resolved(found, const, alias)
         const = const or found.tag == "DW_TAG_const_type"
         alias = text(found, "DW_AT_name") if found.tag == "DW_TAG_typedef" else alias
-        owner = _owner(found, "DW_AT_type")
-    raise ValueError("a type is defined by itself")
+    return Resolved(None, const, alias)
 
 
 def type_chain(die: DIE) -> Iterator[DIE]:
@@ -168,6 +163,7 @@ def type_chain(die: DIE) -> Iterator[DIE]:
         yield found
         inside = found.tag in _WRAPPERS or found.tag == "DW_TAG_array_type"
         owner = _owner(found, "DW_AT_type") if inside else None
+    raise ValueError("a type is defined by itself")
 
 
 def has(die: DIE, attribute: str) -> bool:
