@@ -200,8 +200,8 @@ class Build:
         if cplusplus or any(language(file) == "c++" for file in self._sources.files):
             name, package = cxx_of(spec)
             self._compilers["c++"] = Compiler(name, package, self._cache, verbose)
-        needs_libc = needs_libc or self._sources.named
-        self._libc = find_libc(spec, self._cc) if needs_libc else None
+        is_any = self._sources.files or self._sources.objects or self._sources.archives
+        self._libc = find_libc(spec, self._cc) if needs_libc or is_any else None
         if options.libc == "none" and not spec.build.freestanding:
             raise UsageError(
                 f"{spec.name} always links the C library of its system.",

@@ -199,16 +199,14 @@ _NEWLIB = _Library(
 _INTEGERS = "-DPICOLIBC_DOUBLE_PRINTF_SCANF instead of -DPICOLIBC_INTEGER_PRINTF_SCANF"
 
 
-def _kinds_of(name: str) -> tuple[str, ...]:
-    """Return picolibc's variants: for double, float, long long, int and the least."""
-    return tuple(f"__{kind}_{name}" for kind in "dflim")
-
-
+_PRINTFS, _SCANFS = (  # picolibc's variants: for double, float, long long, int and the least
+    tuple(f"__{kind}_{name}" for kind in "dflim") for name in ("vfprintf", "vfscanf")
+)
 _PICOLIBC = _Library(
     "picolibc",
     {
-        "printf": _Function(_kinds_of("vfprintf"), ("__d_vfprintf",), _INTEGERS),
-        "scanf": _Function(_kinds_of("vfscanf"), ("__d_vfscanf",), _INTEGERS),
+        "printf": _Function(_PRINTFS, ("__d_vfprintf",), _INTEGERS),
+        "scanf": _Function(_SCANFS, ("__d_vfscanf",), _INTEGERS),
     },
     {"MB_CAPABLE": _WIDE, "PERCENT_N": _COUNT},
 )

@@ -75,11 +75,6 @@ class Sources:
     objects: tuple[Path, ...]
     archives: tuple[Path, ...]
 
-    @property
-    def named(self) -> bool:
-        """Whether there are any files."""
-        return bool(self.files or self.objects or self.archives)
-
 
 def language(path: Path) -> str:
     """Return "c", "c++", "assembler", "object", "archive", or "" for any other file."""

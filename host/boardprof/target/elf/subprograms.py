@@ -58,7 +58,12 @@ class Subprogram:
     @property
     def full_name(self) -> str:
         """The name with its namespaces and classes: ``k::dot``."""
-        return "::".join([*_scopes(self.die), self.name])
+        names = [self.name]
+        around = declaration(self.die).get_parent()
+        while around is not None and around.tag in (*_SCOPES, *_CLASSES):
+            names.insert(0, text(around, "DW_AT_name") or "(anonymous)")
+            around = around.get_parent()
+        return "::".join(names)
 
 
 @dataclass(frozen=True)
@@ -128,16 +133,6 @@ def _definitions(scope: DIE) -> Iterator[DIE]:
             and has(die, "DW_AT_name")
         ):
             yield die
-
-
-def _scopes(die: DIE) -> list[str]:
-    """Return the names of the namespaces and classes around a function, the outermost first."""
-    scopes: list[str] = []
-    around = declaration(die).get_parent()
-    while around is not None and around.tag in (*_SCOPES, *_CLASSES):
-        scopes.insert(0, text(around, "DW_AT_name") or "(anonymous)")
-        around = around.get_parent()
-    return scopes
 
 
 def prototype(of: Subprogram) -> Prototype | NotCallable:

@@ -386,7 +386,8 @@ def _answers(cc: str, environment: Mapping[str, str | None], cache: Cache) -> tu
     version = Tools(None).run(cc, ["--version"], Path("/"), f"{cc} does not run", LC_ALL="C")
     # Checked before the programs are run, so that a change during the run is noticed.
     folders = _folder_states(_searched(cc)) if _has_own_version(real, version) else {}
-    programs = _programs(cc)
+    asked = (_said(cc, f"-print-prog-name={name}").strip() for name in _PROGRAMS)
+    programs = [name for name in asked if name]
     if folders:
         cache.write(json.dumps([version, programs, folders]), "compilers", key)
     return version, programs
@@ -410,11 +411,6 @@ def _said(cc: str, question: str) -> str:
         return Tools(None).run(cc, [question], Path("/"), f"{cc} does not answer", LC_ALL="C")
     except ToolFailure:
         return ""
-
-
-def _programs(cc: str) -> list[str]:
-    said = (_said(cc, f"-print-prog-name={name}").strip() for name in _PROGRAMS)
-    return [name for name in said if name]
 
 
 def _searched(cc: str) -> list[str]:
