@@ -33,7 +33,7 @@ from boardprof.target.arguments.struct_value import (
     structs_bytes,
     text_bytes,
 )
-from boardprof.target.cfunction import CHAR, Path, Pointer, Scalar, Struct
+from boardprof.target.cfunction import CHAR, Pointer, Scalar, Struct
 
 Array = npt.NDArray[Any]
 ByteOrder = Literal["little", "big"]
@@ -149,7 +149,10 @@ class ArrayArgument:
             given = [t for t in self.targets if t.offset == index * size + offset]
             is_same = found is not None and given and _is_unchanged(given[0], found)
             origin = None if found is None else found.origin
-            _put(members, path, given[0].value if is_same else found if origin is None else origin)
+            at: Any = members
+            for step in path[:-1]:
+                at = at[step]
+            at[path[-1]] = given[0].value if is_same else found if origin is None else origin
         return members
 
 
@@ -220,14 +223,6 @@ def _is_unchanged(target: Target, found: BoardPointer) -> bool:
     if target.reference and found.token is not None:
         return target.reference == found.token.to_bytes(4, "little")
     return False
-
-
-def _put(members: dict[str, Any], path: Path, value: object) -> None:
-    """Set a member by its path, such as ``("at", 2, "next")``."""
-    at: Any = members
-    for step in path[:-1]:
-        at = at[step]
-    at[path[-1]] = value
 
 
 def _block(where: _Where, block: Block) -> ArrayArgument:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -490,7 +491,9 @@ def with_conventions(
     compiler: Compiler, unit: Unit, compiled: Object, functions: Sequence[CFunction]
 ) -> list[CFunction]:
     """Return functions, with a reason for those that ``unit`` gives another calling convention."""
-    if language(Path(unit.source)) not in ("c", "c++") or not _names_one(unit, compiled):
+    flags = " ".join(unit.flags).encode("utf-8", "surrogateescape")
+    texts = chain([flags], (path.read_bytes() for path in compiled.sources))
+    if language(Path(unit.source)) not in ("c", "c++") or not any(map(_WORDS.search, texts)):
         return list(functions)
     asked = [fn.name.partition("(")[0] for fn in functions if fn.reason is None]
     questions = "\n".join(_questions(asked))
@@ -499,12 +502,6 @@ def with_conventions(
     told = compiler.errors(unit, questions, digest(unit.flags, read, questions))
     found = {asked[int(fn)]: int(at) for fn, at in _ANSWER.findall(told)}
     return [_refused(fn, found) for fn in functions]
-
-
-def _names_one(unit: Unit, compiled: Object) -> bool:
-    """Tell whether a unit mentions such an attribute, even in a comment."""
-    flags = " ".join(unit.flags).encode("utf-8", "surrogateescape")
-    return any(_WORDS.search(text) for text in (flags, *(p.read_bytes() for p in compiled.sources)))
 
 
 def _questions(names: Sequence[str]) -> Iterator[str]:

@@ -187,9 +187,12 @@ class _Reader:
         known = [(size, at) for at, size in self._frames.items() if at in self._functions]
         largest, largest_at = max(known, default=(0, None))
         variable = min(map(self._name, self._variable), default=None)
-        users = [at for at in self._functions if not self._is_agents(at)]
-        others = (at for at in users if self._name(at) != _ABORT and not self._is_start_up(at))
-        hazardous = {each for at in others for each in self._hazards(at)}
+        hazardous: set[str] = set()
+        for at, symbol in self._functions.items():
+            # Code or an address of the tools, which no pointer leads to.
+            is_start_up = symbol.kind == _UNTYPED and self._name(at).startswith("_")
+            if not (is_start_up or self._is_agents(at) or self._name(at) == _ABORT):
+                hazardous |= self._hazards(at)
         largest_of = "" if largest_at is None else self._name(largest_at)
         room, guard = self._between(_ROOM), self._between(_GUARD) or 0
         found, frames = tuple(sorted(hazardous)), self._large_frames({*measured})
@@ -251,10 +254,6 @@ class _Reader:
         """Tell by its name whether it is the agent's; a user's may have such a name, if static."""
         source = self._sources.get(begin, "bp_")
         return self._name(begin).startswith(_AGENT) and source.startswith("bp_")
-
-    def _is_start_up(self, begin: int) -> bool:
-        """Tell whether it is code or an address of the tools, which no pointer leads to."""
-        return self._functions[begin].kind == _UNTYPED and self._name(begin).startswith("_")
 
     def _name(self, begin: int) -> str:
         return self._functions[begin].name.partition(".")[0]

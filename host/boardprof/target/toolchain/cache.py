@@ -210,7 +210,10 @@ def prune(root: Path, largest_bytes: int = _LARGEST_BYTES) -> list[Path]:
         if now - stamp.stat().st_mtime < _DAY_S:
             return []
     stamp.touch()
-    _drop_left_over(root / _TEMPORARY, now)
+    for path in (root / _TEMPORARY).glob("*"):  # of builds that were killed
+        with suppress(OSError):
+            if now - path.stat().st_mtime > _DAY_S:
+                shutil.rmtree(path)
     files = [
         path
         for name in _FOLDERS
@@ -229,11 +232,3 @@ def prune(root: Path, largest_bytes: int = _LARGEST_BYTES) -> list[Path]:
                 removed.append(path)
                 path.parent.rmdir()  # if that was the last in it
     return removed
-
-
-def _drop_left_over(folder: Path, now: float) -> None:
-    """Remove the scratch folders of builds that were killed."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        with suppress(OSError):
-            if now - path.stat().st_mtime > _DAY_S:
-                shutil.rmtree(path)
