@@ -247,7 +247,7 @@ def new_collector(name: str, folder: Path) -> NewCollector:
         place = _in_checkout(name, folder)
         schema_id = max((each for each in known if each < _OWN_IDS // 2), default=0) + 1
     else:
-        place = _in_board(name, folder) if is_board else _in_package(name, folder)
+        place = _in_folder(name, folder, is_board)
         schema_id = _OWN_IDS + zlib.crc32(name.encode()) % (0x10000 - _OWN_IDS)
     texts = _texts(name, schema_id, place, is_board)
     for path in texts:
@@ -278,34 +278,22 @@ def _in_checkout(name: str, folder: Path) -> _Place:
     )
 
 
-def _in_board(name: str, folder: Path) -> _Place:
-    return _Place(
-        folder / f"bp_{name}.c",
-        folder / "schema.py",
-        folder / "vectors" / f"{name}.json",
-        folder / f"{name}_wire.h",
-        (
-            f'in {folder / BOARD_FILE}: add "bp_{name}.c" to build.sources (default: ["port.c"]) '
-            f'and "{name}" to build.collectors',
-            f"after a change of the layout: python schema.py, and {_NEW_VECTORS}",
-        ),
-    )
-
-
-def _in_package(name: str, folder: Path) -> _Place:
-    module = f"{folder.resolve().name}.{name}"
-    return _Place(
-        folder / f"bp_{name}.c",
-        folder / f"{name}.py",
-        folder / f"{name}.json",
-        folder / f"{name}_wire.h",
-        (
-            "in pyproject.toml, and install the package again:\n"
-            f'    [project.entry-points."boardprof.collectors"]\n    {name} = "{module}:LAYOUT"',
-            f'add "{name}" to build.collectors of a board.toml',
-            f"after a change of the layout: python {name}.py, and {_NEW_VECTORS}",
-        ),
-    )
+def _in_folder(name: str, folder: Path, is_board: bool) -> _Place:
+    """Return the places in a board's folder, or in that of a Python package."""
+    layout, vectors = f"{name}.py", f"{name}.json"
+    steps = [
+        "in pyproject.toml, and install the package again:\n"
+        '    [project.entry-points."boardprof.collectors"]\n'
+        f'    {name} = "{folder.resolve().name}.{name}:LAYOUT"',
+        f'add "{name}" to build.collectors of a board.toml',
+    ]
+    if is_board:
+        layout, vectors = "schema.py", f"vectors/{name}.json"
+        added = f'add "bp_{name}.c" to build.sources (default: ["port.c"])'
+        steps = [f'in {folder / BOARD_FILE}: {added} and "{name}" to build.collectors']
+    steps.append(f"after a change of the layout: python {layout}, and {_NEW_VECTORS}")
+    source, header = folder / f"bp_{name}.c", folder / f"{name}_wire.h"
+    return _Place(source, folder / layout, folder / vectors, header, tuple(steps))
 
 
 def _texts(name: str, schema_id: int, place: _Place, is_board: bool) -> dict[Path, str]:

@@ -69,7 +69,7 @@ from boardprof.target.build.sources import (
     user_unit,
     with_heap,
 )
-from boardprof.target.cfunction import CFunction, CType, HiddenFunction, wrapper_name
+from boardprof.target.cfunction import CFunction, HiddenFunction, wrapper_name
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.object_file import check_machine, compilers_of
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, prune
@@ -520,14 +520,11 @@ def _refused(fn: CFunction, found: Mapping[str, int]) -> CFunction:
         return fn
     convention = _CONVENTIONS[at]
     kinds = [*(parameter.type for parameter in fn.parameters), fn.result]
-    if convention.is_of_floats and not any(map(_may_have_floats, kinds)):
+    may_have_floats = any(k and (k.by_value or k.text in ("f32", "f64")) for k in kinds)
+    if convention.is_of_floats and not may_have_floats:
         return fn
     reason = f"its calling convention is {convention.attribute}: {convention.says}"
     return fn.refused(reason, _wrapper(fn) if convention.has_wrapper else "")
-
-
-def _may_have_floats(kind: CType | None) -> bool:
-    return kind is not None and (kind.by_value or kind.text in ("f32", "f64"))
 
 
 def _wrapper(fn: CFunction) -> str:

@@ -250,7 +250,6 @@ def _struct(fn: CFunction) -> str:
 
 
 def _passed(kind: CType | None, structs: Mapping[Struct, str]) -> str:
-    """Return the type of a parameter or a result in C."""
     if kind is None:
         return "void"
     if isinstance(kind, Pointer) and kind.by_value and isinstance(kind.element, Struct):

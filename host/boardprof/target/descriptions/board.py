@@ -402,7 +402,6 @@ def _own_boards() -> dict[str, Path]:
 
 
 def _folder(found: Any) -> Path:
-    """Return the folder that an entry point names."""
     folder = Path(found() if callable(found) else found).resolve()
     if not (folder / BOARD_FILE).is_file():
         raise UsageError(f"{folder} has no {BOARD_FILE}.")

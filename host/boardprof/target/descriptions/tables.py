@@ -493,7 +493,6 @@ def _read_baud(table: TomlTable) -> int:
 
 
 def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
-    """Check that every name in the command is known, and that none is missing."""
     named = placeholders(table, "command", spec.command)
     built = {"simulator"} if spec.simulator is not None else set()
     image = {"image"} if spec.guest is None else {"kernel", "initramfs"}

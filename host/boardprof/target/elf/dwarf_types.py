@@ -497,7 +497,6 @@ def _is_copied_as_bytes(die: DIE) -> bool:
 
 
 def _refers_to(parameter: DIE, target: DIE) -> bool:
-    """Tell whether a parameter is a reference to a class."""
     kind = resolved(parameter).die
     referred = resolved(kind).die if kind is not None and kind.tag in _REFERENCES else None
     return referred is not None and referred.offset == target.offset

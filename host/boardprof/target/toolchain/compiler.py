@@ -235,10 +235,6 @@ class Compiler:
         """Return whether the compiler's own ``objcopy`` knows an option."""
         return self._knows(option, self.program("objcopy"), "--help")
 
-    def _tells_files(self) -> bool:
-        """Return whether the linker can list the files that it reads (GNU ld since 2.35)."""
-        return self._knows("--dependency-file", self._cc, "-Wl,--help")
-
     def _knows(self, option: str, program: str, question: str) -> bool:
         """Return whether the help of a program has an option."""
 
@@ -313,7 +309,8 @@ class Compiler:
             command = [word for path in scripts for word in ("-T", str(path))]
             command += [f"-L{path}" for path in folders]
             command += [*before, *files, *after, *(str(made.path) for made in last)]
-            command += [f"-Wl,--dependency-file={depfile}"] if self._tells_files() else []
+            if self._knows("--dependency-file", self._cc, "-Wl,--help"):  # GNU ld since 2.35
+                command.append(f"-Wl,--dependency-file={depfile}")
             command += ["-o", str(made)]
             try:
                 with activity(f"linking {image}"):
