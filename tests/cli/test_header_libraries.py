@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import UsageError
-from boardprof.target.build.build_options import header_folders, source_flags
+from boardprof.target.build.build_options import source_flags
 from tests.cli.command import boardprof
 
 FEW = ("-b", "native", "--repeat", "1", "--warmup", "0", "-q")
@@ -202,7 +202,7 @@ def test_files_of_presets_and_response_files_are_found(tmp_path: Path, place: st
     entry = {"directory": str(build), "command": "cc @flags.rsp -DM=@x -c f.c", "file": str(source)}
     (build / "compile_commands.json").write_text(json.dumps([entry]))
     assert source_flags(source).taken == ("-DN=3", "-std=c99", "-DM=@x")
-    assert header_folders(source) == [tmp_path / "include"]
+    assert source_flags(source).folders == (tmp_path / "include",)
     for wrong, told in (
         ('-DN="3', "cannot be read: No closing quotation"),
         ("@more.rsp", "itself"),

@@ -13,7 +13,7 @@ import pytest
 from boardprof.target.descriptions.board import board_spec
 from boardprof.target.toolchain import tools
 from boardprof.target.toolchain.cache import Cache
-from boardprof.target.toolchain.tools import Driver
+from boardprof.target.toolchain.compiler import Compiler
 from tests.unit.building import FIR, build, folder_of
 
 SOURCE = r"""
@@ -58,8 +58,8 @@ class Lab:
         self.cc.write_text(f'#!/bin/sh\nexec {self.folder}/behind "$@"\n')
         self.cc.chmod(0o755)
 
-    def driver(self) -> Driver:
-        return Driver(str(self.cc), "mycc", Cache(self.folder / "cache"))
+    def driver(self) -> Compiler:
+        return Compiler(str(self.cc), "mycc", Cache(self.folder / "cache"))
 
     def asked(self) -> list[str]:
         """Return what it was asked since the last time."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from boardprof.target.cfunction import (
     Scalar,
     Struct,
     function_from_json,
-    function_to_json,
     signature,
 )
 from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, fields, found, reason, signatures
@@ -220,7 +220,7 @@ def test_structs_behind_pointers_in_structs_are_known_once(
     ]
     known = {struct.name: fields(struct) for struct in fn.structs}
     assert known["leaf"] == [("v", 0, "i16"), ("up", max(2, size), whole)]
-    assert function_from_json(json.loads(json.dumps(function_to_json(fn)))) == fn
+    assert function_from_json(json.loads(json.dumps(asdict(fn)))) == fn
 
 
 def test_the_first_parameter_that_cannot_be_passed_is_the_reason(tmp_path: Path) -> None:

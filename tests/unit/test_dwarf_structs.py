@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from boardprof.target.arguments.dtypes import struct_dtype
-from boardprof.target.cfunction import Struct, function_from_json, function_to_json
+from boardprof.target.cfunction import Struct, function_from_json
 from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, fields, found, layout, signatures
 
 STATE = """\
@@ -218,4 +219,4 @@ def test_a_struct_is_called_by_its_tag_else_by_its_typedef(tmp_path: Path) -> No
 
 def test_a_struct_survives_the_trip_through_json(tmp_path: Path) -> None:
     fn = found(tmp_path, NESTED)["f"]
-    assert function_from_json(function_to_json(fn)) == fn
+    assert function_from_json(asdict(fn)) == fn

@@ -121,7 +121,7 @@ class TomlTable:
         return float(value)
 
     def read(self, kind: type[_T], **readers: Callable[[], Any]) -> _T:
-        """Return an object of a dataclass: a field without a reader is a key of its type."""
+        """Return the whole table as a dataclass: a field without a reader is a key of its type."""
         hints, found = get_type_hints(kind), {}
         for each in fields(kind):  # type: ignore[arg-type]  # it is a dataclass
             name, hint = each.name, hints[each.name]
@@ -134,6 +134,7 @@ class TomlTable:
                 found[name] = self.positive(name, default)
             else:  # such as ``str``, or ``str | None``
                 found[name] = self.take(name, (get_args(hint) or (hint,))[0], default)
+        self.end()
         return kind(**found)
 
     def table(self, key: str, *, required: bool = True) -> TomlTable:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
@@ -18,6 +18,8 @@ class Scalar:
     c_type: str  # with the same size and calling convention, as in ``stdint.h``
     size: int  # bytes; the alignment is at most that
     names: tuple[tuple[str, int], ...] = ()  # an enum's names and their values
+
+    by_value = False  # as of `Pointer`
 
     @property
     def is_function(self) -> bool:
@@ -59,7 +61,7 @@ class Field:
 
     name: str  # "" for an anonymous struct or union
     offset: int  # bytes from the beginning of the struct; 0 for a bit-field
-    type: Scalar | Struct | Pointer  # of one element; a bit-field's declared type
+    type: MemberType  # of one element; a bit-field's declared type
     shape: tuple[int, ...] = ()  # of an array, outermost first
     bits: int = 0  # width of a bit-field; 0 for any other member
     first_bit: int = 0  # from the struct's beginning; big-endian: from a byte's highest bit
@@ -88,11 +90,9 @@ class Struct:
             elif isinstance(field.type, Struct):
                 at = field.offset
                 found += [
-                    replace(
-                        inner,
-                        offset=0 if inner.bits else at + inner.offset,
-                        first_bit=8 * at + inner.first_bit if inner.bits else 0,
-                    )
+                    replace(inner, first_bit=8 * at + inner.first_bit)
+                    if inner.bits
+                    else replace(inner, offset=at + inner.offset)
                     for inner in field.type.named_fields
                 ]
         return tuple(found)
@@ -184,6 +184,9 @@ class Pointer:
 CType = Scalar | Pointer
 """The type of a parameter, or of a result."""
 
+MemberType = Scalar | Struct | Pointer
+"""The type of a member of a struct."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -213,6 +216,10 @@ class CFunction:
     def symbol(self) -> str:
         """Its name for the linker."""
         return self.linkage or self.name
+
+    def refused(self, reason: str, wrapper: str = "") -> CFunction:
+        """Return the function with the reason why it cannot be called."""
+        return replace(self, parameters=(), result=None, structs=(), reason=reason, wrapper=wrapper)
 
 
 class HiddenFunction(NamedTuple):
@@ -274,13 +281,8 @@ def _bare(kind: CType) -> CType:
     return Pointer(None, False, kind.size)
 
 
-def function_to_json(fn: CFunction) -> dict[str, Any]:
-    """Return a function as plain data."""
-    return asdict(fn)
-
-
 def function_from_json(data: Mapping[str, Any]) -> CFunction:
-    """Undo :func:`function_to_json`, also after the data went through JSON."""
+    """Undo `asdict`, also after the data went through JSON."""
     parameters = tuple(Parameter(p["name"], _type(p["type"])) for p in data["parameters"])
     result = data["result"] and _type(data["result"])
     structs = tuple(map(_type, data["structs"]))

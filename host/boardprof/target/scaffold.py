@@ -109,8 +109,11 @@ def new_board(name: str, like: str, folder: Path) -> Path:
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as scratch:
             copy = Path(scratch) / name  # the folder's name is the board's
             _copy(model.folder, copy)
-            if model.build.arch is not None:
-                _take_in(copy / "port.c", runtime_dir() / "arch" / model.build.arch)
+            port = copy / "port.c"
+            if model.build.arch is not None and port.is_file():
+                # What the port takes from headers of several boards comes into the port itself.
+                lines = _whole(port, runtime_dir() / "arch" / model.build.arch, set())
+                port.write_text("\n".join([*lines, ""]), encoding="utf-8")
             _mark(copy, name, model.name)
             load_board(copy)
             copy.rename(target)
@@ -129,12 +132,6 @@ def _copy(source: Path, target: Path) -> None:
             _copy(path, target / path.name)
         elif path.is_file():
             shutil.copyfile(path, target / path.name)
-
-
-def _take_in(port: Path, arch: Path) -> None:
-    """Put what a port takes from headers of several boards into the port itself."""
-    if port.is_file():
-        port.write_text("\n".join(_whole(port, arch, set())) + "\n", encoding="utf-8")
 
 
 def _whole(file: Path, arch: Path, seen: set[Path]) -> Iterator[str]:
@@ -163,7 +160,6 @@ def _is_port(header: Path) -> bool:
 
 
 def _mark(copy: Path, name: str, like: str) -> None:
-    """Put marks into the files of a copy."""
     file = copy / BOARD_FILE
     file.write_text(_board_file(file.read_text(encoding="utf-8"), name, like), encoding="utf-8")
     for path in sorted(copy.rglob("*")):
@@ -215,9 +211,7 @@ def _source(text: str, suffix: str, name: str, like: str) -> str:
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-_OWN_IDS = 2000
-"""First schema id for private use; lower ids belong to boardprof and its boards."""
-
+_OWN_IDS = 2000  # first schema id for private use; lower ids belong to boardprof and its boards
 _NEW_VECTORS = "new vectors, valid and invalid"
 
 
@@ -253,7 +247,7 @@ def new_collector(name: str, folder: Path) -> NewCollector:
         place = _in_checkout(name, folder)
         schema_id = max((each for each in known if each < _OWN_IDS // 2), default=0) + 1
     else:
-        place = _in_board(name, folder) if is_board else _in_package(name, folder)
+        place = _in_folder(name, folder, is_board)
         schema_id = _OWN_IDS + zlib.crc32(name.encode()) % (0x10000 - _OWN_IDS)
     texts = _texts(name, schema_id, place, is_board)
     for path in texts:
@@ -284,38 +278,25 @@ def _in_checkout(name: str, folder: Path) -> _Place:
     )
 
 
-def _in_board(name: str, folder: Path) -> _Place:
-    return _Place(
-        folder / f"bp_{name}.c",
-        folder / "schema.py",
-        folder / "vectors" / f"{name}.json",
-        folder / f"{name}_wire.h",
-        (
-            f'in {folder / BOARD_FILE}: add "bp_{name}.c" to build.sources (default: ["port.c"]) '
-            f'and "{name}" to build.collectors',
-            f"after a change of the layout: python schema.py, and {_NEW_VECTORS}",
-        ),
-    )
-
-
-def _in_package(name: str, folder: Path) -> _Place:
-    module = f"{folder.resolve().name}.{name}"
-    return _Place(
-        folder / f"bp_{name}.c",
-        folder / f"{name}.py",
-        folder / f"{name}.json",
-        folder / f"{name}_wire.h",
-        (
-            "in pyproject.toml, and install the package again:\n"
-            f'    [project.entry-points."boardprof.collectors"]\n    {name} = "{module}:LAYOUT"',
-            f'add "{name}" to build.collectors of a board.toml',
-            f"after a change of the layout: python {name}.py, and {_NEW_VECTORS}",
-        ),
-    )
+def _in_folder(name: str, folder: Path, is_board: bool) -> _Place:
+    """Return the places in a board's folder, or in that of a Python package."""
+    layout, vectors = f"{name}.py", f"{name}.json"
+    steps = [
+        "in pyproject.toml, and install the package again:\n"
+        '    [project.entry-points."boardprof.collectors"]\n'
+        f'    {name} = "{folder.resolve().name}.{name}:LAYOUT"',
+        f'add "{name}" to build.collectors of a board.toml',
+    ]
+    if is_board:
+        layout, vectors = "schema.py", f"vectors/{name}.json"
+        added = f'add "bp_{name}.c" to build.sources (default: ["port.c"])'
+        steps = [f'in {folder / BOARD_FILE}: {added} and "{name}" to build.collectors']
+    steps.append(f"after a change of the layout: python {layout}, and {_NEW_VECTORS}")
+    source, header = folder / f"bp_{name}.c", folder / f"{name}_wire.h"
+    return _Place(source, folder / layout, folder / vectors, header, tuple(steps))
 
 
 def _texts(name: str, schema_id: int, place: _Place, is_board: bool) -> dict[Path, str]:
-    """Return what the files hold."""
     values = {"name": name, "NAME": name.upper(), "schema_id": str(schema_id)}
     values["include"] = "" if place.header is None else f'#include "{name}_wire.h"\n'
     values["module"] = place.layout.stem
@@ -323,7 +304,9 @@ def _texts(name: str, schema_id: int, place: _Place, is_board: bool) -> dict[Pat
     values["layouts"] = "\nLAYOUTS = (LAYOUT,)\n\n" if is_board else "\n"
     template = "layout.py.in" if place.header is None else "own_layout.py.in"
     layout = _filled(template, values)
-    made = _run(layout)
+    module: dict[str, Any] = {"__name__": "template"}
+    exec(layout, module)
+    made: Layout = module["LAYOUT"]
     texts = {
         place.source: _filled("collector.c.in", values),
         place.layout: layout,
@@ -336,14 +319,6 @@ def _texts(name: str, schema_id: int, place: _Place, is_board: bool) -> dict[Pat
 
 def _filled(template: str, values: dict[str, str]) -> str:
     return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
-
-
-def _run(source: str) -> Layout:
-    """Return the layout that a template defines."""
-    module: dict[str, Any] = {"__name__": "template"}
-    exec(source, module)
-    layout: Layout = module["LAYOUT"]
-    return layout
 
 
 _START, _STOP = 1000, 11000
@@ -384,21 +359,14 @@ def _bad(layout: Layout, body: bytes) -> list[dict[str, Any]]:
     newer = encode_blob(layout.schema_id, layout.version + 1, body)
     damaged = blob[:-_CRC_BYTES] + bytes([blob[-_CRC_BYTES] ^ 1]) + blob[1 - _CRC_BYTES :]
     end = _HEADER_BYTES + len(body)
-    return [
-        _refused("a body one byte short", short, "length", "stop", end - len(body) // 2),
-        _refused("a body one byte long", long, "length", "(end)", end),
-        _refused("a wrong CRC", damaged, "crc", "blob[0].crc", end),
-        _refused("an unknown version", newer, "schema", "header", 0),
-        _refused("the CRC cut off", blob[:-1], "cut", "blob[0].body", _HEADER_BYTES),
+    cases = [
+        ("a body one byte short", short, "length", "stop", end - len(body) // 2),
+        ("a body one byte long", long, "length", "(end)", end),
+        ("a wrong CRC", damaged, "crc", "blob[0].crc", end),
+        ("an unknown version", newer, "schema", "header", 0),
+        ("the CRC cut off", blob[:-1], "cut", "blob[0].body", _HEADER_BYTES),
     ]
-
-
-def _refused(name: str, blob: bytes, error: str, path: str, offset: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "source": _BY_HAND,
-        "hex": blob.hex(),
-        "error": error,
-        "path": path,
-        "offset": offset,
-    }
+    return [
+        dict(name=name, source=_BY_HAND, hex=bad.hex(), error=error, path=path, offset=offset)
+        for name, bad, error, path, offset in cases
+    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -50,8 +50,7 @@ _FILES = (".npy", ".bin", "")
 """Kinds of files: numpy's, and raw bytes. A name without a suffix says nothing about its format."""
 _WRITERS = "numpy.save writes one; plain bytes are read from a file called .bin"
 _MAGIC = b"\x93NUMPY"
-_SHOWN = 16
-"""Number of bytes shown of a file with another format."""
+_SHOWN = 16  # number of bytes shown of a file with another format
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,11 +297,10 @@ _SHORT_NAME = r"(?P<kind>[iuf])(?P<bits>8|16|32|64)"
 _NAMES = frozenset(
     ["bool", "float32", "float64", *(f"{k}int{b}" for k in ("", "u") for b in (8, 16, 32, 64))]
 )
+# Matches names that look like a number type, not like a struct.
 _LIKE_A_NUMBER = (
     r"(u?int|float|complex|[iuf])\d*(_t)?|bool|double|char|short|long|unsigned|signed|void|half"
 )
-"""Matches names that look like a number type, not like a struct."""
-
 _TOKEN = r"""\s*([{}\[\],=]|"(?:[^"\\]|\\.)*"|&\w+\[\d+\]|[^\s{}\[\],="]+)\s*"""
 _BRACKETS = {"{": 1, "[": 1, "}": -1, "]": -1}
 _DEEPEST = 50
@@ -353,19 +351,7 @@ class ArrayText:
                 hint=f"pass a smaller array, or compile the agent with a larger "
                 f"{agent_option('arena')}",
             )
-        try:
-            return filled(dtype, shape, self.content)
-        except (MemoryError, ValueError, OverflowError) as error:
-            raise _too_large(where, error) from error
-
-    def check_memory(self, where: str) -> None:
-        """Refuse an array of a known type for which this machine has no memory."""
-        import numpy as np
-
-        try:
-            np.empty(() if self.shape is None else self.shape, self.type_name)
-        except (MemoryError, ValueError, OverflowError) as error:
-            raise _too_large(where, error) from error
+        return _checked(where, lambda: filled(dtype, shape, self.content))
 
     def _dtype(self, where: str, pointer: Pointer) -> np.dtype[Any]:
         import numpy as np
@@ -394,7 +380,9 @@ def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
     if text == "out":
         return ArrayText()
     if text.startswith("[") and text.endswith("]") and not has_suffix:
-        return ArrayText(values=_list(where, text))
+        tree = _tree(where, text, "a list of numbers", "[1, 2, 3], or [64]:zeros for 64 zeros")
+        assert isinstance(tree, list), "it begins with a bracket"
+        return ArrayText(values=tree)
     match = re.fullmatch(_GENERATED, text)
     if match is None:
         is_scoped = _SCOPED.fullmatch(text) is not None
@@ -413,14 +401,19 @@ def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
         type_name = _KINDS[short["kind"]] + short["bits"]
     if type_name not in _NAMES and re.fullmatch(_LIKE_A_NUMBER, type_name):
         raise _no_type(where, type_name)
-    made = ArrayText(type_name, shape, words[0])
     if type_name in _NAMES:  # is there memory for it? Better known before anything is built.
-        made.check_memory(where)
-    return made
+        import numpy as np
+
+        _checked(where, lambda: np.empty(shape, type_name))
+    return ArrayText(type_name, shape, words[0])
 
 
-def _too_large(where: str, error: Exception) -> UsageError:
-    return UsageError(f"{where} cannot be made: {error}".rstrip(".") + ".", hint="a smaller array")
+def _checked(where: str, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    try:
+        return make()
+    except (MemoryError, ValueError, OverflowError) as error:
+        message = f"{where} cannot be made: {error}".rstrip(".")
+        raise UsageError(f"{message}.", hint="a smaller array") from error
 
 
 def _no_type(where: str, name: str, pointer: Pointer | None = None) -> UsageError:
@@ -449,19 +442,10 @@ def _shape(where: str, shape: str) -> tuple[int, ...]:
 # -- values ------------------------------------------------------------------------------------
 
 
-def _list(where: str, text: str) -> list[Tree]:
-    """Return the numbers of ``[1, 2]`` or ``[[1, 2], [3, 4]]`` as texts."""
-    tree = _tree(where, text, "a list of numbers", "[1, 2, 3], or [64]:zeros for 64 zeros")
-    assert isinstance(tree, list), "it begins with a bracket"
-    return tree
-
-
 def _target_of(where: str, value: Tree, pointer: Pointer) -> object:
     """Return what one of several pointers points to: an array of a list's numbers, or the text."""
     if isinstance(value, list):
         return _values_array(where, value, pointer)
-    if isinstance(value, Filled):
-        return value
     is_number = isinstance(pointer.element, Scalar) and not pointer.is_function
     is_text = isinstance(value, str) and value not in _NULL and not _ADDRESS.fullmatch(value)
     if is_text and is_number and pointer.element != CHAR:
@@ -473,36 +457,19 @@ def _target_of(where: str, value: Tree, pointer: Pointer) -> object:
 
 
 def _values_array(where: str, values: list[Tree], pointer: Pointer) -> npt.NDArray[Any]:
-    """Return numbers as an array."""
     import numpy as np
 
-    shape: list[int] = []
-    level: Tree = values
-    while isinstance(level, list):
-        shape.append(len(level))
-        level = level[0] if level else ""
-    flat = list(_leaves(where, values, shape))
+    nested = np.array(values, dtype=object)
+    if not nested.size or not all(isinstance(each, str) for each in nested.flat):
+        raise UsageError(f"{where}: its rows are not alike, or empty.", hint="[[1, 2], [3, 4]]")
     kind = pointer.element
     if not isinstance(kind, Scalar):
         raise UsageError(
             f"{where} has numbers; the parameter's type is a struct.",
             hint=_forms(where.partition("=")[0], pointer),
         )
-    numbers = [number_of(where, f"[{i}]", kind, each) for i, each in enumerate(flat)]
-    return np.array(numbers, element_dtype(kind)).reshape(shape)
-
-
-def _leaves(where: str, tree: Tree, shape: list[int]) -> Iterator[str]:
-    """Yield the numbers of a list whose rows have the given lengths."""
-    if not shape:
-        if not isinstance(tree, str):
-            raise UsageError(f"{where}: its rows are not alike.", hint="[[1, 2], [3, 4]]")
-        yield tree
-        return
-    if not isinstance(tree, list) or len(tree) != shape[0] or not tree:
-        raise UsageError(f"{where}: its rows are not alike, or empty.", hint="[[1, 2], [3, 4]]")
-    for each in tree:
-        yield from _leaves(where, each, shape[1:])
+    numbers = [number_of(where, f"[{i}]", kind, each) for i, each in enumerate(nested.flat)]
+    return np.array(numbers, element_dtype(kind)).reshape(nested.shape)
 
 
 # -- structs -----------------------------------------------------------------------------------

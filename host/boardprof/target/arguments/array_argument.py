@@ -33,14 +33,13 @@ from boardprof.target.arguments.struct_value import (
     structs_bytes,
     text_bytes,
 )
-from boardprof.target.cfunction import CHAR, Path, Pointer, Scalar, Struct
+from boardprof.target.cfunction import CHAR, Pointer, Scalar, Struct
 
 Array = npt.NDArray[Any]
 ByteOrder = Literal["little", "big"]
 
 _BUFFERS = (bytes, bytearray, memoryview)
-_MOST_SHOWN = 40
-"""Characters of a text in Reports."""
+_MOST_SHOWN = 40  # characters of a text in Reports
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +149,10 @@ class ArrayArgument:
             given = [t for t in self.targets if t.offset == index * size + offset]
             is_same = found is not None and given and _is_unchanged(given[0], found)
             origin = None if found is None else found.origin
-            _put(members, path, given[0].value if is_same else found if origin is None else origin)
+            at: Any = members
+            for step in path[:-1]:
+                at = at[step]
+            at[path[-1]] = given[0].value if is_same else found if origin is None else origin
         return members
 
 
@@ -166,12 +168,9 @@ def array_argument(
     where = _Where(function, name, pointer)
     passing = Passing.IN if pointer.const else Passing.IN_OUT
     if isinstance(value, BoardPointer) and not pointer.by_value:
+        reference, is_const = where.reference(value), pointer.const
         return ArrayArgument(
-            name,
-            Passing.STAYS,
-            f"{value}",
-            reference=where.reference(value),
-            is_const=pointer.const,
+            name, Passing.STAYS, f"{value}", reference=reference, is_const=is_const
         )
     if isinstance(value, Out | Keep):
         passing = Passing.OUT if isinstance(value, Out) else Passing.KEEP
@@ -197,15 +196,9 @@ def array_argument(
             if isinstance(value, bytes | memoryview)
             else f"{name} = {name}.copy(), or declare the parameter `const` in the source",
         )
-    known = isinstance(pointer.element, Struct) and bool(pointer.element.fields)
-    made = ArrayArgument(
-        name,
-        passing,
-        where.shape_text(array),
-        array,
-        wire,
-        struct=pointer.element if known and isinstance(pointer.element, Struct) else None,
-    )
+    element = pointer.element
+    struct = element if isinstance(element, Struct) and element.fields else None
+    made = ArrayArgument(name, passing, where.shape_text(array), array, wire, struct=struct)
     where.check_pointers(made)
     return made
 
@@ -218,7 +211,6 @@ def _has_members(value: object) -> bool:
 
 
 def _byte_order(wire: np.dtype[Any]) -> ByteOrder:
-    """Return the byte order of the numbers in an array of structs."""
     while wire.names:
         wire = wire[0]
         wire = wire if wire.subdtype is None else wire.subdtype[0]
@@ -231,14 +223,6 @@ def _is_unchanged(target: Target, found: BoardPointer) -> bool:
     if target.reference and found.token is not None:
         return target.reference == found.token.to_bytes(4, "little")
     return False
-
-
-def _put(members: dict[str, Any], path: Path, value: object) -> None:
-    """Set a member by its path, such as ``("at", 2, "next")``."""
-    at: Any = members
-    for step in path[:-1]:
-        at = at[step]
-    at[path[-1]] = value
 
 
 def _block(where: _Where, block: Block) -> ArrayArgument:
@@ -313,16 +297,9 @@ class _Where:
         if not self.pointer.by_value or not 0 < len(shown) <= _MOST_SHOWN:
             is_longer = struct is not self.pointer.element
             shown = f"{struct.name}[1]" if is_longer else self.shape_text(array)
-        return ArrayArgument(
-            self.name,
-            passing,
-            shown,
-            array,
-            wire,
-            struct=struct,
-            links=tuple(links),
-            origins=origins,
-        )
+        made = ArrayArgument(self.name, passing, shown, array, wire, struct=struct)
+        made.links, made.origins = tuple(links), origins
+        return made
 
     def check_single(self, array: Array) -> None:
         size = self.pointer.element_size
@@ -405,12 +382,9 @@ class _Where:
         nested = np.array(values, dtype=object)
         for index, number in enumerate(nested.ravel()):  # as strictly as scalar arguments
             if isinstance(number, list | tuple | range | str):
-                is_text = isinstance(number, str)
-                what = (
-                    f"{number!r:.60} in it is not a number"
-                    if is_text
-                    else "its rows have different lengths"
-                )
+                what = "its rows have different lengths"
+                if isinstance(number, str):
+                    what = f"{number!r:.60} in it is not a number"
                 raise UsageError(f"{self}: {what}.", hint=self._example())
             kind = "u8" if element == CHAR else element.text
             scalar_packer(f"{self.name}[{index}]", kind)(self.function, number)

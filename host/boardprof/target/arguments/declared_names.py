@@ -8,28 +8,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+# A type and a blank, or a star: a name after it is declared, not called.
 _BEFORE = r"(?:(?<!\w)(?!(?:return|else|do|case|goto)\b)\w+\s+|\*\s*)"
-"""A type and a blank, or a star: a name after it is declared, not called."""
-
+# Attributes, perhaps in macros, and the end.
 _AFTER = re.compile(r"\s*+(?:\w++\s*+(?:\([^;{}]*\)\s*+)?+)*+;")
-"""Attributes, perhaps in macros, and the end."""
-
 _FUNCTION_POINTER = re.compile(r"\(\s*\*\s*(?:const\s+)?(\w+)\s*(?:\[[^\]]*\]\s*)?\)\s*[\[(]")
 _NAME = re.compile(r"[\w*\s]*[\s*](\w+)\s*(?:\[[^\]]*\]\s*)*")
-_TYPES = [
-    "char",
-    "int",
-    "long",
-    "short",
-    "unsigned",
-    "signed",
-    "float",
-    "double",
-    "void",
-    "const",
-    "restrict",
-    "volatile",
-]
+_TYPES = {
+    *("char", "int", "long", "short", "unsigned", "signed", "float", "double", "void"),
+    *("const", "restrict", "volatile"),
+}
 
 
 def names_of_definition(

@@ -80,11 +80,8 @@ def mismatch(array: npt.NDArray[Any], pointer: Pointer) -> str | None:
 def _struct_mismatch(array: npt.NDArray[Any], struct: Struct, text: str) -> str | None:
     dtype = array.dtype
     if dtype.kind == "V" and dtype.itemsize == struct.size:
-        why = (
-            _misplaced_member(dtype, struct)
-            if dtype.names and struct.fields and not struct.has_bits
-            else None
-        )
+        are_known = dtype.names and struct.fields and not struct.has_bits
+        why = _misplaced_member(dtype, struct) if are_known else None
         return why and f"has different members from {text}: {why}"
     is_bytes = dtype.kind == "S" or (dtype.kind == "u" and dtype.itemsize == 1)
     if is_bytes and struct.size and array.nbytes % struct.size == 0:

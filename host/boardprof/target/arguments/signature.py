@@ -38,9 +38,7 @@ _WORDS = {"false": 0, "true": 1}
 _FORM = r"\((?P<parameters>[^()]*)\) -> (?P<result>[^()]+)"
 _APART = r", (?=\w+: )"
 _POINTER = r"(?P<const>const )?(?:(?P<word>\w+)|(?P<tag>[^*{}]+)\{(?P<size>\d+)\})(?P<star>\*?)"
-_MOST_ITEMS = 8
-"""Functions with more arguments than that get them within one (SPEC.md 5.9)."""
-
+_MOST_ITEMS = 8  # functions with more arguments than that get them within one (SPEC.md 5.9)
 Pack = Callable[[str, object], bytes]
 """From (function, value) to a packed argument; the function's name is for messages."""
 
@@ -171,13 +169,8 @@ def in_order(
     values |= named
     missing = [name for name in names if name not in values]
     if len(args) > len(names) or missing or doubled:
-        what = (
-            f"with {', '.join(doubled)} given twice"
-            if doubled
-            else f"without {', '.join(missing)}"
-            if missing
-            else f"with {len(args)} arguments"
-        )
+        what = f"without {', '.join(missing)}" if missing else f"with {len(args)} arguments"
+        what = f"with {', '.join(doubled)} given twice" if doubled else what
         raise UsageError(f"{function} was called {what}.", hint=f"{function}{signature.text}")
     return [values[name] for name in names]
 

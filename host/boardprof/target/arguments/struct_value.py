@@ -12,14 +12,14 @@ import re
 import struct as packing
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.target.arguments.dtypes import element_dtype, filled, is_content
+from boardprof.target.arguments.dtypes import ByteOrder, element_dtype, filled, is_content
 from boardprof.target.arguments.signature import INFINITY_HINT, to_float, to_integer
-from boardprof.target.cfunction import CHAR, Field, Path, Pointer, Scalar, Struct
+from boardprof.target.cfunction import CHAR, Field, MemberType, Path, Pointer, Scalar, Struct
 
-ByteOrder = Literal["little", "big"]
+_Shape = tuple[int, ...]
 
 _CODES = {
     **{f"{kind}{8 * size}": code for kind, codes in (("u", "BHIQ"), ("i", "bhiq"))
@@ -119,14 +119,7 @@ class _Writer:
             else:
                 self._value(field.type, at + field.offset, field.shape, value, member)
 
-    def _value(
-        self,
-        kind: Scalar | Struct | Pointer,
-        at: int,
-        shape: tuple[int, ...],
-        value: object,
-        name: str,
-    ) -> None:
+    def _value(self, kind: MemberType, at: int, shape: _Shape, value: object, name: str) -> None:
         if shape:
             self._array(kind, at, shape, value, name)
         elif isinstance(kind, Struct):
@@ -142,14 +135,7 @@ class _Writer:
             code = ("<" if self._order == "little" else ">") + _CODES[_number_text(kind)]
             packing.pack_into(code, self.content, at, number_of(self._where, name, kind, value))
 
-    def _array(
-        self,
-        kind: Scalar | Struct | Pointer,
-        at: int,
-        shape: tuple[int, ...],
-        value: object,
-        name: str,
-    ) -> None:
+    def _array(self, kind: MemberType, at: int, shape: _Shape, value: object, name: str) -> None:
         count, rest = shape[0], shape[1:]
         if isinstance(value, str | bytes) and kind == CHAR and not rest:
             encoded = text_bytes(name, unquoted(value)) if isinstance(value, str) else value
@@ -267,13 +253,7 @@ def members_text(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 
-def _read(
-    content: bytes,
-    at: int,
-    kind: Scalar | Struct | Pointer,
-    shape: tuple[int, ...],
-    order: ByteOrder,
-) -> Any:
+def _read(content: bytes, at: int, kind: MemberType, shape: _Shape, order: ByteOrder) -> Any:
     if shape and kind == CHAR and len(shape) == 1:
         return content[at : at + shape[0]].rstrip(b"\0")
     if shape:
@@ -287,8 +267,7 @@ def _read(
     return packing.unpack_from(code, content, at)[0]
 
 
-def _not_such_an_array(where: str, name: str, shape: tuple[int, ...]) -> UsageError:
-    """Return the error of a value that is not an array of a member's shape."""
+def _not_such_an_array(where: str, name: str, shape: _Shape) -> UsageError:
     if shape[0] == 0:
         return UsageError(
             f"{where}: the elements of {name} are not part of the struct: it is a flexible array.",

@@ -19,9 +19,8 @@ from boardprof.target.toolchain.compiler import LinkFailure, Object
 _MOST = 8  # names in a message
 _TOO_LARGE = r"The program (needs|is|leaves) | has no room in "
 _SMALLER = "compile with -Os, use smaller arrays, or build fewer of the files"
+# A memory that is not the RAM, in an explanation.
 _OTHER_MEMORY = r" (?:of|the) (?!(?:ram|data|dram|memory)\b)\w+(?: of |;)"
-"""A memory that is not the RAM, in an explanation."""
-
 _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _FUNCTION = r"([^:\s]*\.o\)?): in function [`'](.+)':$"
 _UNDEFINED = r"(\S*?):(?:(\d+)|\(.*?\)): undefined reference to [`'](.+)'$"
@@ -270,10 +269,7 @@ def _undefined(output: str, spec: BoardSpec, keepers: Sequence[str]) -> Iterator
 
 
 def missing_header(
-    spec: BoardSpec,
-    error: BuildError,
-    libc: Libc | None,
-    folders: Sequence[Path] = (),
+    spec: BoardSpec, error: BuildError, libc: Libc | None, folders: Sequence[Path] = ()
 ) -> BuildError | None:
     """Return a better error if a header is missing; ``folders``: of the sources."""
     of_library = _missing_of_library(spec, error, libc)

@@ -29,7 +29,7 @@ _MACRO = re.compile(r"[^\W\d]\w*(\([^()=]*\))?(=.*)?", re.DOTALL)
 # Options with a path, joined or as the next word, longest first (GCC manual, 3.16 and 3.13).
 _HEADERS = ("-imacros", "-include")
 _PATHS = ("-idirafter", "-isystem", "-imacros", "-include", "-iquote", "-I", "-L", "-T")
-_KINDS = ("-idirafter", "-isystem", "-iquote", "-I")
+_FOLDERS = ("-idirafter", "-isystem", "-iquote", "-I")
 # -Ttext=0 is an address, not a link script; "=" and $SYSROOT begin paths in the sysroot.
 _NO_PATH = re.compile(r"-T(text|data|bss|rodata|ldata)(-segment)?(=.*)?|-\w+(=|\$SYSROOT).*")
 # The words after these are not paths, even if there is a file of that name.
@@ -163,7 +163,7 @@ def _without_folders(words: Sequence[str], into: dict[tuple[str, Path], None]) -
     """Take the folders for headers out of flags."""
     waiting = ""
     for before, word in pairwise(["", *words]):
-        option = next((o for o in _KINDS if word.startswith(o)), "")
+        option = next((o for o in _FOLDERS if word.startswith(o)), "")
         if waiting:
             into[waiting, Path(word).resolve()] = None
             waiting = ""
@@ -341,30 +341,24 @@ def _inside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
 
 _NAME = "compile_commands.json"
 _BUILD_FOLDER = re.compile(r"\.?build|_build|cmake-|out\b|obj|target\b", re.IGNORECASE)
-_MOST_LEVELS = 6
+_MOST_LEVELS = 6  # folders above a source that may have the file, or a build folder with it
 _DEEPEST = 16  # response files within each other
-"""How many folders above a source may have the file, or a build folder with it."""
-
 _ROOT = (".git", "[Ll][Ii][Cc][Ee][Nn]*", "COPYING*")  # what the first folder of a project has
 _MOST_FOLDERS = 2000  # that are searched
+# A function or a variable that begins a line.
 _DEFINITION = (
     rb"(?m)^(?!static\b|extern\b|typedef\b)(?:\w[^\n#;=(]*)?\b%s\s*(?:\([^;{}]*\)[^;{}]*\{|[\[=;])"
 )
-"""A function or a variable that begins a line."""
-
+# Folders whose sources are not a part of the library, or are one for each system.
 _ASIDE = re.compile(
     r"(unit)?_?tests?$|examples?$|samples?$|demos?$|mocks?$|stubs?$|fakes?$|.*fuzz|bench|contrib$"
     r"|ports?$|portable$|platforms?$|arch$|third_?party$|vendor$|build$",
     re.IGNORECASE,
 )
-"""Folders whose sources are not a part of the library, or are one for each system."""
-
-_FOLDERS = ("-isystem", "-idirafter", "-iquote", "-I")
-
-
 NO_DATABASE = "none"
 """Instead of the path of a file: use none, even if there is one."""
 
+# Options of the language and of code that compilers for all boards take.
 _DIALECT = re.compile(
     r"-std=.+|-ansi|-f(no-)?("
     r"strict-aliasing|wrapv|signed-char|unsigned-char|short-enums|short-wchar|builtin|builtin-\w+"
@@ -375,19 +369,14 @@ _DIALECT = re.compile(
     r"|delete-null-pointer-checks|strict-overflow|lax-vector-conversions|pack-struct"
     r"|unwind-tables|asynchronous-unwind-tables)|-ffp-contract=\w+|-fpack-struct=\d+"
 )
-"""Options of the language and of code that compilers for all boards take."""
-
+# Options that do not change what a function computes or costs, or that boardprof gives itself.
 _WITHOUT_EFFECT = re.compile(
     r"-c|-W.*|-w|-g.*|-M(D|MD|P|G|M)?|-pipe|-v|-pedantic.*|-f(diagnostics|color|message-length"
     r"|file-prefix-map|debug-prefix-map|macro-prefix-map|max-errors|random-seed|data-sections"
     r"|function-sections|ident|no-ident|stack-usage|no-color).*|-ffreestanding|-fhosted|-l.*|-L.*"
 )
-"""Options that do not change what a function computes or costs, or that boardprof gives itself."""
-
+# Options with an operand in the next word, which are left out.
 _OPERANDS = ("-o", "-MF", "-MT", "-MQ", "-x", "-arch", "-target", "--param", "-Xlinker", "-T", "-u")
-"""Options with an operand in the next word, which are left out."""
-
-_FORCED = ("-include", "-imacros")
 
 
 @dataclass(frozen=True)
@@ -397,12 +386,14 @@ class SourceFlags:
     Attributes:
         database: the file; None if no file names the source.
         taken: macros, dialect and forced headers.
+        folders: the existing ones in which the project's build looks for headers.
         left_out: flags that are for another compiler or machine, or that boardprof chooses itself.
     """
 
     database: Path | None = None
     taken: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
 
     @property
     def note(self) -> str:
@@ -433,24 +424,25 @@ def source_flags(source: Path, given: str = "") -> SourceFlags:
     base, words = Path(entry["directory"]), iter(_words_of(entry)[1:])
     taken: list[str] = []
     left_out: list[str] = []
+    named: list[str] = []
     for word in words:
         if word in ("-D", "-U"):
             taken.append(f"{word}{next(words, '')}")
-        elif word in _FORCED:
-            taken += [word, _forced(base, next(words, ""))]
-        elif word in _OPERANDS or word in _FOLDERS:
+        elif word in _HEADERS:  # a bare name may be in any folder
+            name = next(words, "")
+            path = base / name
+            taken += [word, os.path.normpath(path) if path.is_file() else name]
+        elif word in _OPERANDS:
             next(words, None)
+        elif option := next((each for each in _FOLDERS if word.startswith(each)), ""):
+            named.append(word.removeprefix(option) or next(words, ""))
         elif word.startswith(("-D", "-U")) or _DIALECT.fullmatch(word):
             taken.append(word)
-        elif word.startswith("-") and not word.startswith(_FOLDERS):
+        elif word.startswith("-"):
             left_out += [] if _WITHOUT_EFFECT.fullmatch(word) else [word]
-    return SourceFlags(database, tuple(taken), tuple(left_out))
-
-
-def _forced(base: Path, name: str) -> str:
-    """Return the path of a header that is included first; a bare name may be in any folder."""
-    path = base / name
-    return os.path.normpath(path) if path.is_file() else name
+    folders = dict.fromkeys(Path(os.path.normpath(base / name)) for name in named)
+    usable = tuple(each for each in folders if each.is_dir() and "\n" not in str(each))
+    return SourceFlags(database, tuple(taken), tuple(left_out), usable)
 
 
 def check_database(given: str, sources: Sequence[Path]) -> None:
@@ -472,21 +464,6 @@ def check_database(given: str, sources: Sequence[Path]) -> None:
 def _file(given: str) -> Path:
     path = Path(given)
     return path / _NAME if path.is_dir() else path
-
-
-def header_folders(source: Path, given: str = "") -> list[Path]:
-    """Return the existing folders in which the project's build looks for a source's headers."""
-    database = _database_of(source, given)
-    if database is None:
-        return []
-    entry = _entries(database)[source.resolve()]
-    base, words = Path(entry["directory"]), _words_of(entry)
-    named = [after for before, after in pairwise(words) if before in _FOLDERS]
-    for word in words:
-        option = next((each for each in _FOLDERS if word.startswith(each)), word)
-        named += [word.removeprefix(option)] if word != option else []
-    folders = dict.fromkeys(Path(os.path.normpath(base / name)) for name in named)
-    return [folder for folder in folders if folder.is_dir() and "\n" not in str(folder)]
 
 
 def defining_sources(

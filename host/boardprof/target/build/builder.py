@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -61,14 +62,14 @@ from boardprof.target.build.sources import (
     check_kept,
     find_libc,
     find_sources,
-    keeps_functions,
+    kept_functions,
     language,
     link_inputs,
     read_functions,
     user_unit,
     with_heap,
 )
-from boardprof.target.cfunction import CFunction, HiddenFunction, Pointer, Scalar, wrapper_name
+from boardprof.target.cfunction import CFunction, HiddenFunction, wrapper_name
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.object_file import check_machine, compilers_of
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, prune
@@ -200,8 +201,8 @@ class Build:
         if cplusplus or any(language(file) == "c++" for file in self._sources.files):
             name, package = cxx_of(spec)
             self._compilers["c++"] = Compiler(name, package, self._cache, verbose)
-        needs_libc = needs_libc or self._sources.named
-        self._libc = find_libc(spec, self._cc) if needs_libc else None
+        is_any = self._sources.files or self._sources.objects or self._sources.archives
+        self._libc = find_libc(spec, self._cc) if needs_libc or is_any else None
         if options.libc == "none" and not spec.build.freestanding:
             raise UsageError(
                 f"{spec.name} always links the C library of its system.",
@@ -223,9 +224,7 @@ class Build:
         return found, hidden
 
     def _kept(self, units: Sequence[Unit]) -> list[list[str]]:
-        """Return for each unit the static functions that are made global."""
-        pairs = zip(units, self._sources.files, strict=True)
-        return [self._flags.kept_in(file) if keeps_functions(unit) else [] for unit, file in pairs]
+        return kept_functions(units, self._sources.files, self._flags)
 
     def _user_units(self) -> list[Unit]:
         cflags = None if self._libc is None else self._libc.cflags
@@ -260,12 +259,9 @@ class Build:
                 units = [*runtime, *user]
                 linked = functions if wanted is None else _only(functions, wanted)
                 firmware = self._linked(agent, objects, archives, linked, units, hidden)
-                return replace(
-                    firmware,
-                    compilers=compilers_of([each.path for each in (*objects, *archives)]),
-                    flags=self._effective_flags(),
-                    sources=self.read,
-                )
+                compilers = compilers_of([each.path for each in (*objects, *archives)])
+                flags = self._effective_flags()
+                return replace(firmware, compilers=compilers, flags=flags, sources=self.read)
 
             yield functions, finish
 
@@ -305,16 +301,11 @@ class Build:
         names = names_to_change(self._cache, agent, every, self._flags.lto)
         copies = renamed_libraries(self._cc, self._cache, taken, names)
         called = [fn.symbol for fn in functions if fn.reason is None]
+        needs = start_needs(self._spec, self._cache, [*theirs, *parts], called)
+        flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
+        cpp, hint = "c++" in self._compilers, self._no_libc()
         linker = Linker(
-            self._spec,
-            self._cc,
-            self._cache,
-            replace(self._flags, linker=with_copies(self._flags.linker, copies)),
-            self._linked_libc,
-            "c++" in self._compilers,
-            fallback,
-            self._no_libc(),
-            *start_needs(self._spec, self._cache, [*theirs, *parts], called),
+            self._spec, self._cc, self._cache, flags, self._linked_libc, cpp, fallback, hint, *needs
         )
         before = [*agent, *renamed(self._cc, objects, names)]
         libraries = renamed(self._cc, archives, names)
@@ -330,33 +321,20 @@ class Build:
                 self._cache, functions, paths, build_id, link
             )
         except UndefinedError as error:
-            known = defining_sources(
-                self._sources.files, error.symbols, self._flags.compile_commands
-            )
+            given = self._flags.compile_commands
+            known = defining_sources(self._sources.files, error.symbols, given)
             error.hint = source_hint(len(error.symbols), known) if known else error.hint
             raise
-        lacks = check_image(
-            self._spec,
-            self._cache,
-            image,
-            theirs,
-            lacks=frozenset(FORMATS) if self._libc is None else self._libc.lacks,
-        )
-        commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
+        lacks = frozenset(FORMATS) if self._libc is None else self._libc.lacks
+        libc_lacks = check_image(self._spec, self._cache, image, theirs, lacks=lacks)
+        commands = tuple(each for compiler in self._all_compilers() for each in compiler.commands)
         if commands:  # or the cache has not grown
             prune(self._cache.root)
-        return BuiltFirmware(
-            image,
-            build_id,
-            tuple(offered),
-            self._spec,
-            tuple(commands),
-            dict(hidden),
-            libc,
-            missing=missing,
-            libc_lacks=lacks,
-            unconnected=tuple(name for name in names if name.startswith(VECTOR)),
+        made = BuiltFirmware(
+            image, build_id, tuple(offered), self._spec, commands, dict(hidden), libc
         )
+        unconnected = tuple(name for name in names if name.startswith(VECTOR))
+        return replace(made, missing=missing, libc_lacks=libc_lacks, unconnected=unconnected)
 
     def _no_libc(self) -> str | None:
         """Return a hint on how to link a C library. None if the board has none."""
@@ -440,15 +418,11 @@ class Build:
 
     def _table(self, functions: Sequence[CFunction], build_id: bytes) -> Unit:
         """Write ``bp_table.c`` to the cache, where users can read it, and return its unit."""
-        spec = self._spec
-        board = spec.build
+        spec, board = self._spec, self._spec.build
         mtu = board.options["mtu"]
         text = table_source(spec.name, functions, board.collectors, build_id, mtu)
 
-        def written(path: Path) -> None:
-            path.write_text(text, encoding="utf-8")
-
-        path = self._cache.made("bp_table.c", written, "tables", digest(text)).resolve()
+        path = self._cache.written("bp_table.c", text, "tables")
         roots = ((RUNTIME, runtime_dir()),)
         return Unit(path.parent, path.name, agent_flags(spec)(path), agent_includes(spec), roots)
 
@@ -517,7 +491,9 @@ def with_conventions(
     compiler: Compiler, unit: Unit, compiled: Object, functions: Sequence[CFunction]
 ) -> list[CFunction]:
     """Return functions, with a reason for those that ``unit`` gives another calling convention."""
-    if language(Path(unit.source)) not in ("c", "c++") or not _names_one(unit, compiled):
+    flags = " ".join(unit.flags).encode("utf-8", "surrogateescape")
+    texts = chain([flags], (path.read_bytes() for path in compiled.sources))
+    if language(Path(unit.source)) not in ("c", "c++") or not any(map(_WORDS.search, texts)):
         return list(functions)
     asked = [fn.name.partition("(")[0] for fn in functions if fn.reason is None]
     questions = "\n".join(_questions(asked))
@@ -526,12 +502,6 @@ def with_conventions(
     told = compiler.errors(unit, questions, digest(unit.flags, read, questions))
     found = {asked[int(fn)]: int(at) for fn, at in _ANSWER.findall(told)}
     return [_refused(fn, found) for fn in functions]
-
-
-def _names_one(unit: Unit, compiled: Object) -> bool:
-    """Tell whether a unit mentions such an attribute, even in a comment."""
-    flags = " ".join(unit.flags).encode("utf-8", "surrogateescape")
-    return any(_WORDS.search(text) for text in (flags, *(p.read_bytes() for p in compiled.sources)))
 
 
 def _questions(names: Sequence[str]) -> Iterator[str]:
@@ -550,28 +520,17 @@ def _refused(fn: CFunction, found: Mapping[str, int]) -> CFunction:
         return fn
     convention = _CONVENTIONS[at]
     kinds = [*(parameter.type for parameter in fn.parameters), fn.result]
-    if convention.is_of_floats and not any(map(_may_have_floats, kinds)):
+    may_have_floats = any(k and (k.by_value or k.text in ("f32", "f64")) for k in kinds)
+    if convention.is_of_floats and not may_have_floats:
         return fn
-    return replace(
-        fn,
-        parameters=(),
-        result=None,
-        structs=(),
-        reason=f"its calling convention is {convention.attribute}: {convention.says}",
-        wrapper=_wrapper(fn) if convention.has_wrapper else "",
-    )
-
-
-def _may_have_floats(kind: object) -> bool:
-    return (isinstance(kind, Scalar) and kind.text in ("f32", "f64")) or (
-        isinstance(kind, Pointer) and kind.by_value
-    )
+    reason = f"its calling convention is {convention.attribute}: {convention.says}"
+    return fn.refused(reason, _wrapper(fn) if convention.has_wrapper else "")
 
 
 def _wrapper(fn: CFunction) -> str:
     """Return the source of ``NAME_wrapper``; "" if a type has no name that is known here."""
     kinds = [*(parameter.type for parameter in fn.parameters), fn.result]
-    if fn.linkage or any(isinstance(kind, Pointer) and kind.by_value for kind in kinds):
+    if fn.linkage or any(kind and kind.by_value for kind in kinds):
         return ""
     taken = ", ".join(f"{each.type.c_type} {each.name}" for each in fn.parameters) or "void"
     given = ", ".join(each.name for each in fn.parameters)

@@ -107,9 +107,8 @@ def sizes_of(spec: BoardSpec, files: Sequence[Path]) -> list[dict[str, int]] | N
 
 
 _FORMATS = {"bin": "binary", "hex": "ihex"}  # placeholder -> what objcopy calls it
+# How long a port may be missing after a reset: a board's own USB device is found anew.
 _PORT_S = 10.0
-"""How long a port may be missing after a reset: a board's own USB device is found anew."""
-
 _POLL_S = 0.05
 
 
@@ -167,7 +166,9 @@ def flash(
         _check_free(spec, port)
     with tempfile.TemporaryDirectory(prefix="boardprof-flash-") as folder:
         values = {"image": os.fspath(image.resolve()), "port": port or ""}
-        for name in _formats(how):  # a dry run shows the conversion, too
+        text = "".join([*how.command, *how.reset])
+        for name in (each for each in _FORMATS if f"{{{each}}}" in text):
+            # A dry run shows the conversion, too.
             converted = Path("" if dry_run else folder) / f"{image.stem}.{name}"
             values[name] = os.fspath(converted)
             _convert(spec, image.resolve(), converted, name, on_command if dry_run else None)
@@ -223,12 +224,6 @@ def _check_free(spec: BoardSpec, port: str | None) -> None:
         raise
     except BoardError:
         return  # connecting will report it; the tool may not need the port
-
-
-def _formats(how: FlashSpec) -> list[str]:
-    """Return the placeholders for an image in another format."""
-    text = "".join([*how.command, *how.reset])
-    return [name for name in _FORMATS if f"{{{name}}}" in text]
 
 
 def _convert(

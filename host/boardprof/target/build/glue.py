@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from boardprof.base.errors import agent_option
 from boardprof.target.cfunction import (
@@ -69,25 +68,19 @@ def fit(fn: CFunction, options: Mapping[str, int]) -> CFunction:
     if count > _MOST_PARAMETERS:
         reason = f"it has {count} parameters; a call takes at most {_MOST_PARAMETERS}"
     elif needed > slot_bytes:
-        reason = (
-            f"its arguments and result take {needed} bytes; the board's agent has {slot_bytes}, "
-            f"its {agent_option('slot_bytes')}"
-        )
+        reason = f"its arguments and result take {needed} bytes; "
+        reason += f"the board's agent has {slot_bytes}, its {agent_option('slot_bytes')}"
     elif not arena and any(isinstance(kind, Pointer) for _, kind in _slots(fn)):
-        reason = (
-            "it takes pointers, but the board's agent has no memory for what they point to, no "
-        )
-        reason += agent_option("arena")
+        reason = "it takes pointers, but the board's agent has no memory for what they point to, "
+        reason += f"no {agent_option('arena')}"
     elif _is_packed(fn) and _MEASURE_OVERHEAD + _SPAN_BYTES * _items(fn) > mtu:
-        reason = (
-            f"its {count} arguments do not fit into a frame of {mtu} bytes, the board's "
-            f"{agent_option('mtu')}"
-        )
+        reason = f"its {count} arguments do not fit into a frame of {mtu} bytes, "
+        reason += f"the board's {agent_option('mtu')}"
     elif wire_signature(fn, mtu - _FRAME_OVERHEAD - len(fn.name.encode())) is None:
         reason = f"its signature is too long for the board's frames, its {agent_option('mtu')}"
     else:
         return fn
-    return replace(fn, parameters=(), result=None, reason=reason, structs=())
+    return fn.refused(reason)
 
 
 def _items(fn: CFunction) -> int:
@@ -101,19 +94,16 @@ def _is_packed(fn: CFunction) -> bool:
 
 
 def _returns_struct(fn: CFunction) -> bool:
-    return isinstance(fn.result, Pointer) and fn.result.by_value
+    return fn.result is not None and fn.result.by_value
 
 
 def _needs_pointers(fn: CFunction) -> bool:
     """Tell whether a function's pointers are more than spans of the arena."""
-    for kind in (*(p.type for p in fn.parameters), fn.result):
-        if isinstance(kind, Pointer) and (
-            (kind is fn.result and not kind.by_value)
-            or kind.is_function
-            or (isinstance(kind.element, Struct) and kind.element.pointers)
-        ):
-            return True
-    return False
+    pointers = [kind for _, kind in _slots(fn) if isinstance(kind, Pointer)]
+    structs = [each.element for each in pointers if isinstance(each.element, Struct)]
+    returns_pointer = isinstance(fn.result, Pointer) and not fn.result.by_value
+    leads_on = any(each.is_function for each in pointers) or any(s.pointers for s in structs)
+    return returns_pointer or leads_on
 
 
 def table_source(
@@ -152,10 +142,10 @@ def _size_checks(functions: Sequence[CFunction]) -> list[str]:
     sizes = sorted({(kind.c_type, kind.size) for kind in every if kind.text in ("f32", "f64")})
     lines = (
         f"_Static_assert(sizeof({name}) == {size}, "
-        f"\"{name} has {size} bytes in the user's code: compile the board's code alike\");"
+        f"\"{name} has {size} bytes in the user's code: compile the board's code alike\");\n"
         for name, size in sizes
     )
-    return ["".join(f"{line}\n" for line in lines)] if sizes else []
+    return ["".join(lines)] if sizes else []
 
 
 # -- structs by value ----------------------------------------------------------------------------
@@ -174,10 +164,9 @@ def _structs(functions: Sequence[CFunction]) -> dict[Struct, str]:
             found[struct] = _declared_struct(struct, f"bp_struct_{len(found)}", names)
         return found[struct]
 
-    for fn in functions:
-        for kind in (*(p.type for p in fn.parameters), fn.result):
-            if isinstance(kind, Pointer) and kind.by_value and isinstance(kind.element, Struct):
-                declare(kind.element)
+    for kind in (kind for fn in functions for _, kind in _slots(fn)):
+        if isinstance(kind, Pointer) and kind.by_value and isinstance(kind.element, Struct):
+            declare(kind.element)
     return found
 
 
@@ -217,12 +206,12 @@ def _id(symbol: str) -> str:
 
 
 def _declarations(fn: CFunction) -> str:
-    lines = [f'extern bp_fn_t bp_user_{_id(fn.symbol)} __asm__("{fn.symbol}");']
-    if fn.setup:
-        lines.append(f'extern void bp_user_{_id(fn.setup)}(void) __asm__("{fn.setup}");')
-    if fn.check:
-        lines.append(f'extern int bp_user_{_id(fn.check)}(void) __asm__("{fn.check}");')
-    return "\n".join(lines) + "\n"
+    kinds = [("bp_fn_t", fn.symbol, ""), ("void", fn.setup, "(void)"), ("int", fn.check, "(void)")]
+    return "".join(
+        f'extern {kind} bp_user_{_id(name)}{takes} __asm__("{name}");\n'
+        for kind, name, takes in kinds
+        if name
+    )
 
 
 def _texts(fn: CFunction, mtu: int) -> str:
@@ -261,7 +250,6 @@ def _struct(fn: CFunction) -> str:
 
 
 def _passed(kind: CType | None, structs: Mapping[Struct, str]) -> str:
-    """Return the type of a parameter or a result in C."""
     if kind is None:
         return "void"
     if isinstance(kind, Pointer) and kind.by_value and isinstance(kind.element, Struct):
@@ -272,9 +260,7 @@ def _passed(kind: CType | None, structs: Mapping[Struct, str]) -> str:
 def _thunk(fn: CFunction, structs: Mapping[Struct, str]) -> str:
     types = ", ".join(_passed(p.type, structs) for p in fn.parameters) or "void"
     arguments = ", ".join(
-        f"*(const {_passed(p.type, structs)} *)s->a{i}"
-        if isinstance(p.type, Pointer) and p.type.by_value
-        else f"s->a{i}"
+        f"*(const {_passed(p.type, structs)} *)s->a{i}" if p.type.by_value else f"s->a{i}"
         for i, p in enumerate(fn.parameters)
     )
     result = _passed(fn.result, structs)
@@ -342,13 +328,12 @@ def _target(fn: CFunction) -> str:
     return f"static const bp_target_t bp_target_of_{own} BP_ROM = {{\n{lines}}};\n"
 
 
+# Packed functions of an image whose pointers are more than spans of the arena.
 _POINTER_FUNCTIONS = {
     "bp.point": "bp_point",
     "bp.unpoint": "bp_unpoint",
     "bp.text_at": "bp_text_at",
 }
-"""Packed functions of an image whose pointers are more than spans of the arena."""
-
 _CONSTANT_FUNCTIONS = {"bp.crc": "bp_arena_crc"}
 """Packed functions of an image whose functions take arrays that they only read."""
 

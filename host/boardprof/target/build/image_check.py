@@ -23,19 +23,12 @@ from boardprof.target.toolchain.compiler import Object
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
-__all__ = ["check_image"]
-
 _MOST = 3  # names in a message
 _OTHER_TYPE = "pass the value as another type"
 
 
 def check_image(
-    spec: BoardSpec,
-    cache: Cache,
-    image: Path,
-    inputs: Sequence[Object],
-    *,
-    lacks: Collection[str],
+    spec: BoardSpec, cache: Cache, image: Path, inputs: Sequence[Object], *, lacks: Collection[str]
 ) -> str:
     """Check that start-up does what an image needs; return what its C library cannot print.
 
@@ -137,14 +130,13 @@ def _refusal(spec: BoardSpec, section: _Section, owner: str | None) -> BuildErro
     more = f" and {len(section.variables) - _MOST} more" if len(section.variables) > _MOST else ""
     what = f"the section {section.name}{f' of {owner}' if owner else ''}"
     what += f" ({named}{more})" if named else ""
-    family = {"copied": ".data", "cleared": ".bss", "code": ".text"}[section.kind]
-    lacks = {
-        "copied": f"Start-up on {spec.name} does not copy {what}, so it would not have its values.",
-        "cleared": f"Start-up on {spec.name} does not clear {what}.",
-        "code": f"Start-up on {spec.name} does not copy {what}, so its code would not be there.",
+    family, lacks = {
+        "copied": (".data", f"does not copy {what}, so it would not have its values"),
+        "cleared": (".bss", f"does not clear {what}"),
+        "code": (".text", f"does not copy {what}, so its code would not be there"),
     }[section.kind]
     return BuildError(
-        lacks,
+        f"Start-up on {spec.name} {lacks}.",
         hint=f"name the section {family}.{section.name.lstrip('.')}, or leave the attribute out. "
         f"In a link script of your own, put it into {family}",
     )
@@ -207,16 +199,14 @@ _NEWLIB = _Library(
 _INTEGERS = "-DPICOLIBC_DOUBLE_PRINTF_SCANF instead of -DPICOLIBC_INTEGER_PRINTF_SCANF"
 
 
-def _kinds_of(name: str) -> tuple[str, ...]:
-    """Return picolibc's variants: for double, float, long long, int and the least."""
-    return tuple(f"__{kind}_{name}" for kind in "dflim")
-
-
+_PRINTFS, _SCANFS = (  # picolibc's variants: for double, float, long long, int and the least
+    tuple(f"__{kind}_{name}" for kind in "dflim") for name in ("vfprintf", "vfscanf")
+)
 _PICOLIBC = _Library(
     "picolibc",
     {
-        "printf": _Function(_kinds_of("vfprintf"), ("__d_vfprintf",), _INTEGERS),
-        "scanf": _Function(_kinds_of("vfscanf"), ("__d_vfscanf",), _INTEGERS),
+        "printf": _Function(_PRINTFS, ("__d_vfprintf",), _INTEGERS),
+        "scanf": _Function(_SCANFS, ("__d_vfscanf",), _INTEGERS),
     },
     {"MB_CAPABLE": _WIDE, "PERCENT_N": _COUNT},
 )

@@ -254,17 +254,18 @@ class Linker:
         """Return the image, and the C library in it as `Firmware.libc` has it."""
         made = [each.sha256 for each in (*objects, *archives)]
         place = ("libc", digest(made, key, self.flags.linker, self.libc and self.libc.version))
-        if self.libc is None or self.cache.read(*place) is None:
-            try:
-                image = self._link(objects, archives, key, None)
-                return image, "none" if self.spec.build.freestanding else None
-            except LinkFailure as error:
-                if self.libc is None or not undefined_symbols(error.output):
-                    raise self._error(error, archives, hidden) from error
         try:
+            if self.libc is None or self.cache.read(*place) is None:
+                try:
+                    image = self._link(objects, archives, key, None)
+                    return image, "none" if self.spec.build.freestanding else None
+                except LinkFailure as error:
+                    if self.libc is None or not undefined_symbols(error.output):
+                        raise
             image = self._link(objects, archives, key, self.libc)
         except LinkFailure as error:
-            raise self._error(error, archives, hidden) from error
+            no_libc = self.no_libc if self.libc is None else None
+            raise link_error(error, self.spec, self.flags, archives, hidden, no_libc) from error
         self.cache.write("", *place)
         return image, self.spec.build.libc
 
@@ -317,24 +318,12 @@ class Linker:
             after += ["-lgcc"]
         last = () if self.fallback is None or self.libc is not None else (self.fallback,)
         arch = () if board.arch is None else (runtime_dir() / "arch" / board.arch,)
+        name = f"{self.spec.name}.{'so' if board.shared else 'elf'}"
+        every, folder = [*objects, *archives], self.spec.folder
+        key, watched = digest(key, libc and libc.version), bool(self.flags.linker)
         return self.compiler.link(
-            f"{self.spec.name}.so" if board.shared else f"{self.spec.name}.elf",
-            [*objects, *archives],
-            before,
-            after,
-            folder=self.spec.folder,
-            key=digest(key, libc and libc.version),
-            scripts=start,
-            last=last,
-            watched=bool(self.flags.linker),
-            folders=arch,
+            name, every, before, after, folder, key, start, last=last, watched=watched, folders=arch
         )
-
-    def _error(
-        self, error: LinkFailure, archives: Sequence[Object], hidden: Mapping[str, str]
-    ) -> BuildError:
-        no_libc = self.no_libc if self.libc is None else None
-        return link_error(error, self.spec, self.flags, archives, hidden, no_libc)
 
 
 def link_without_missing(
@@ -374,8 +363,8 @@ def link_without_missing(
 def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
     if fn.name not in missing or fn.reason is not None:
         return fn
-    reason = f"it needs {missing[fn.name]}, which is not defined"
-    return replace(fn, parameters=(), result=None, setup=None, check=None, reason=reason)
+    refused = fn.refused(f"it needs {missing[fn.name]}, which is not defined")
+    return replace(refused, setup=None, check=None)
 
 
 def start_needs(
@@ -386,7 +375,8 @@ def start_needs(
     The third is whether it must let code on the stack be executed.
     avr-libc runs constructors by itself, and AVR has no thread pointer.
     """
-    if not spec.build.freestanding and not _is_guarded_program(spec):
+    guards_itself = spec.build.arch == "posix" and bool(spec.build.config.get("guard"))
+    if not spec.build.freestanding and not guards_itself:
         return False, False, False
     linked = [made for made in inputs if ".so" not in made.path.suffixes]
     place = ("start", digest(_FORMAT, [made.sha256 for made in linked], sorted(offered)))
@@ -394,17 +384,14 @@ def start_needs(
     def found() -> str:
         paths = [made.path for made in linked]
         every = [image for path in paths for image in images(path)]
+        named = (each for each in every if any(kind in each.content for kind in _TLS_NAMES))
+        has_tls = any(read_image(image, _has_tls) for image in named)
         sources = (image for image in every if not image.in_library)
         executes = any(read_image(image, _executes_stack) for image in sources)
-        return json.dumps([bool(_constructing(paths, offered)), _has_tls(every), executes])
+        return json.dumps([bool(_constructing(paths, offered)), has_tls, executes])
 
     constructs, has_tls, executes_stack = json.loads(cache.recall(found, *place))
     return constructs, has_tls, executes_stack
-
-
-def _is_guarded_program(spec: BoardSpec) -> bool:
-    """Tell whether a board is a program or a library of this machine that guards its calls."""
-    return spec.build.arch == "posix" and bool(spec.build.config.get("guard"))
 
 
 def check_constructors(spec: BoardSpec, image: Path) -> None:
@@ -442,12 +429,6 @@ def _names_and_constructors(named: bool, elf: ELFFile) -> tuple[list[tuple[str, 
     )
 
 
-def _has_tls(every: Sequence[Image]) -> bool:
-    """Return whether an object has thread-local variables, or a library has such an object."""
-    named = (image for image in every if any(kind in image.content for kind in _TLS_NAMES))
-    return any(read_image(image, _has_tls_sections) for image in named)
-
-
 def _executes_stack(elf: ELFFile) -> bool:
     """Tell whether code takes the address of a nested function, which GCC writes to the stack."""
     mark = elf.get_section_by_name(".note.GNU-stack")
@@ -457,7 +438,7 @@ def _executes_stack(elf: ELFFile) -> bool:
     return any(_NESTED.fullmatch(symbol.name) for symbol in functions_in(elf))
 
 
-def _has_tls_sections(elf: ELFFile) -> bool:
+def _has_tls(elf: ELFFile) -> bool:
     return any(section["sh_flags"] & _TLS for section in elf.iter_sections())
 
 

@@ -82,7 +82,10 @@ def project_table(
             f"{len(collectors)} collectors are too many: at most {_MOST_COLLECTORS} are allowed."
         )
     contents = [[_sha256(path) for path in paths] for paths in (objects, also)]
-    text = digest(board, contents, _agent(), list(collectors), dict(config or {}))
+    runtime = runtime_dir()  # whose sources the project compiles itself
+    paths = (path for path in sorted(runtime.rglob("*")) if path.suffix in (".c", ".h", ".S"))
+    agent = {path.relative_to(runtime).as_posix(): _sha256(path) for path in paths}
+    text = digest(board, contents, agent, list(collectors), dict(config or {}))
     build_id = bytes.fromhex(text)[:8]
     mtu = {**agent_options(), **(config or {})}["mtu"]
     return table_source(board, found, collectors, build_id, mtu)
@@ -93,13 +96,6 @@ def _sha256(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _agent() -> dict[str, str]:
-    """Return digests of the agent's sources, which the project compiles itself."""
-    runtime = runtime_dir()
-    paths = (path for path in sorted(runtime.rglob("*")) if path.suffix in (".c", ".h", ".S"))
-    return {path.relative_to(runtime).as_posix(): _sha256(path) for path in paths}
 
 
 def agent_config(defines: Sequence[str]) -> dict[str, int]:
@@ -122,11 +118,8 @@ def agent_config(defines: Sequence[str]) -> dict[str, int]:
 
 def _marks(elf: ELFFile) -> list[str]:
     """Return the names that an object registers."""
-    return [
-        symbol.name.removeprefix(_MARK)
-        for symbol in symbols(elf)
-        if symbol.name.startswith(_MARK) and symbol.kind == OBJECT
-    ]
+    names = (symbol.name for symbol in symbols(elf) if symbol.kind == OBJECT)
+    return [name.removeprefix(_MARK) for name in names if name.startswith(_MARK)]
 
 
 def _missing(name: str, objects: Sequence[Path]) -> BuildError:

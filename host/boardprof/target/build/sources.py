@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,20 +19,9 @@ from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.base.files import runtime_dir
 from boardprof.base.printable import encodable
 from boardprof.target import cfunction
-from boardprof.target.build.build_options import (
-    BuildOptions,
-    UserFlags,
-    header_folders,
-    source_flags,
-    user_flags,
-)
+from boardprof.target.build.build_options import BuildOptions, UserFlags, source_flags, user_flags
 from boardprof.target.build.glue import fit
-from boardprof.target.cfunction import (
-    CFunction,
-    HiddenFunction,
-    function_from_json,
-    function_to_json,
-)
+from boardprof.target.cfunction import CFunction, HiddenFunction, function_from_json
 from boardprof.target.descriptions.board import BOARD_FILE, BoardSpec
 from boardprof.target.elf.object_file import global_functions, images, local_functions, read_image
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
@@ -48,9 +37,8 @@ RUNTIME = "device_runtime_c"
 DEBUG = ("-g", "-gdwarf-4", "-ffunction-sections", "-fdata-sections")
 """For every compilation."""
 
+# A library may be a header alone. A folder's headers are not sources of their own.
 _HEADERS = {".h": "c", **dict.fromkeys((".hh", ".hpp", ".hxx"), "c++")}
-"""A library may be a header alone. A folder's headers are not sources of their own."""
-
 _LANGUAGES = {
     **_HEADERS,
     ".c": "c",
@@ -86,11 +74,6 @@ class Sources:
     files: tuple[Path, ...]
     objects: tuple[Path, ...]
     archives: tuple[Path, ...]
-
-    @property
-    def named(self) -> bool:
-        """Whether there are any files."""
-        return bool(self.files or self.objects or self.archives)
 
 
 def language(path: Path) -> str:
@@ -136,11 +119,8 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    files = sorted(
-        path
-        for path in folder.iterdir()
-        if language(path) in _COMPILED and not is_header(path) and path.is_file()
-    )
+    sources = (path for path in sorted(folder.iterdir()) if not is_header(path))
+    files = [path for path in sources if language(path) in _COMPILED and path.is_file()]
     if not files:
         raise UsageError(f"The folder {folder} has no C, C++ or assembler files.")
     return files
@@ -165,8 +145,10 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         # With -flto from the user, only fat objects have functions that can be found.
         words += ["-ffat-lto-objects"]
     words += ["-x", kind] if is_header(file) else []
-    of_build = source_flags(file, flags.compile_commands).taken
-    words += [flag for flag in of_build if kind != "assembler" or flag.startswith(("-D", "-U"))]
+    of_build = source_flags(file, flags.compile_commands)
+    words += [
+        flag for flag in of_build.taken if kind != "assembler" or flag.startswith(("-D", "-U"))
+    ]
     words += flags.compiler
     if kind == "c":
         content = file.read_bytes()
@@ -177,8 +159,7 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         words += [f"-Dmain={own}"] if flags.lto else []
         words += _KEEP if may_define_one_of(file, flags, flags.kept_in(file)) else ()
     # After all others: a build that works without them is the same with them.
-    of_project = [("-idirafter", folder) for folder in header_folders(file, flags.compile_commands)]
-    folders = (*flags.folders, *of_project)
+    folders = (*flags.folders, *(("-idirafter", folder) for folder in of_build.folders))
     roots = [(f"include{i}", folder) for i, (_, folder) in enumerate(folders)]
     return Unit(
         file.parent,
@@ -192,9 +173,12 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
     )
 
 
-def keeps_functions(unit: Unit) -> bool:
-    """Return whether a unit is compiled so that its static functions can become global."""
-    return unit.flags[-len(_KEEP) :] == _KEEP
+def kept_functions(
+    units: Sequence[Unit], files: Sequence[Path], flags: UserFlags
+) -> list[list[str]]:
+    """Return for each unit the static functions that are made global; it is compiled for that."""
+    keeps = [unit.flags[-len(_KEEP) :] == _KEEP for unit in units]
+    return [flags.kept_in(file) if keep else [] for keep, file in zip(keeps, files, strict=True)]
 
 
 def names_one_of(content: bytes, names: Sequence[str]) -> bool:
@@ -255,7 +239,7 @@ def agent_units(spec: BoardSpec) -> list[Unit]:
                 brought.append((path.parent, path))
     flags = agent_flags(spec)
     includes = agent_includes(spec)
-    units = [Unit(runtime, str(p.relative_to(runtime)), flags(p), includes) for p in files]
+    units = [_agent_unit(spec, path, flags(path)) for path in files]
     roots = ((RUNTIME, runtime),)
     return units + [
         Unit(folder, str(p.relative_to(folder)), flags(p), (*includes, ("-I", folder)), roots)
@@ -270,15 +254,18 @@ def libc_units(spec: BoardSpec, cflags: Sequence[str]) -> list[Unit]:
     paths += [runtime / _HEAP] if has_heap(spec) else []
     own = [flag for flag in agent_flags(spec)(paths[0]) if flag != "-ffreestanding"]
     flags = (*own, *cflags, f"-DBP_LIBC_HEAP={spec.build.libc_heap}")
-    includes = agent_includes(spec)
-    return [Unit(runtime, str(path.relative_to(runtime)), flags, includes) for path in paths]
+    return [_agent_unit(spec, path, flags) for path in paths]
 
 
 def start_unit(spec: BoardSpec, name: str) -> Unit:
     """Return the source of the agent that sets up one thing for the user's code."""
-    path, runtime = runtime_dir() / "start" / f"bp_{name}.c", runtime_dir()
-    flags, includes = agent_flags(spec)(path), agent_includes(spec)
-    return Unit(runtime, str(path.relative_to(runtime)), flags, includes)
+    path = runtime_dir() / "start" / f"bp_{name}.c"
+    return _agent_unit(spec, path, agent_flags(spec)(path))
+
+
+def _agent_unit(spec: BoardSpec, path: Path, flags: tuple[str, ...]) -> Unit:
+    runtime = runtime_dir()
+    return Unit(runtime, str(path.relative_to(runtime)), flags, agent_includes(spec))
 
 
 def start_script(name: str) -> Path:
@@ -430,8 +417,11 @@ def read_functions(
     sources: Sequence[Path],
 ) -> tuple[list[CFunction], list[HiddenFunction]]:
     """Return the functions, with a reason if the board's agent cannot call them, and the hidden."""
+    package, hashes = Path(cfunction.__file__).parent, FileHashes()
+    modules = sorted(path for pattern in _READERS for path in package.glob(pattern))
+    readers = [elftools.__version__, *map(hashes.of, modules)]
     names = [[made.path.name, made.sha256] for made in objects]
-    place = ("functions", digest(2, _readers(), names, flags.keep) + ".json")
+    place = ("functions", digest(2, readers, names, flags.keep) + ".json")
     known = cache.read(*place)
     if known is None:
         from boardprof.target.elf.functions import functions, hidden_functions
@@ -440,19 +430,13 @@ def read_functions(
         found = functions(paths, flags.kept_names, sources)
         offered = {fn.name for fn in found}
         hidden = [each for each in hidden_functions(paths) if each.name not in offered]
-        data = {"functions": [function_to_json(fn) for fn in found], "hidden": hidden}
+        data = {"functions": [asdict(fn) for fn in found], "hidden": hidden}
         cache.write(json.dumps(data), *place)
     else:
         data = json.loads(known)
         found = [function_from_json(each) for each in data["functions"]]
         hidden = [HiddenFunction(*each) for each in data["hidden"]]
     return [fit(fn, spec.build.options) for fn in found], hidden
-
-
-def _readers() -> list[str | None]:
-    package = Path(cfunction.__file__).parent
-    files = sorted(path for pattern in _READERS for path in package.glob(pattern))
-    return [elftools.__version__, *(FileHashes().of(path) for path in files)]
 
 
 def with_static_of_header(

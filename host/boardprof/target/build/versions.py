@@ -25,7 +25,7 @@ from boardprof.target.build.sources import (
     agent_units,
     find_libc,
     find_sources,
-    keeps_functions,
+    kept_functions,
     language,
     user_unit,
 )
@@ -98,12 +98,7 @@ class VersionBuilder:
 
     def write_source(self, text: str) -> Path:
         """Return a file with the text of a version, in the cache."""
-        name = f"{self._function or 'candidate'}.c"
-
-        def written(path: Path) -> None:
-            path.write_text(text, encoding="utf-8")
-
-        return self._cache.made(name, written, "candidates", digest(text)).resolve()
+        return self._cache.written(f"{self._function or 'candidate'}.c", text, "candidates")
 
     def compile(self, sources: Sequence[Path], options: BuildOptions) -> Version:
         """Compile a version."""
@@ -118,10 +113,7 @@ class VersionBuilder:
             raise (missing or error) from error
         if found.objects:
             check_machine(self.spec, list(found.objects), self.agent[0].path)
-        kept = [
-            flags.kept_in(file) if keeps_functions(unit) else []
-            for unit, file in zip(units, found.files, strict=True)
-        ]
+        kept = kept_functions(units, found.files, flags)
         objects = [*compiled, *map(Object.of, found.objects)]
         objects = edited(self._cc, objects, flags, kept)
         offered = functions([made.path for made in objects], flags.kept_names)
@@ -144,23 +136,14 @@ class VersionBuilder:
         """Link versions of different code, except those that need a symbol that is not defined."""
         if versions[0].is_alone:
             [only] = versions
-            own = replace(
-                only.options,
-                ldflags=self._options.ldflags,
-                libc=self._options.libc,
-                sources=self._options.sources,
-            )
+            base = self._options
+            own = replace(only.options, ldflags=base.ldflags, libc=base.libc, sources=base.sources)
             return build(self.spec, only.sources, own, verbose=self._verbose)
         objects = [version.made for version in versions if version.made is not None]
         called = [_in_image(version) for version in versions]
-        files = (file for version in versions for file in version.sources)
+        has_cpp = any(language(file) == "c++" for each in versions for file in each.sources)
         return link_objects(
-            self.spec,
-            objects,
-            called,
-            self._options,
-            cplusplus=any(language(file) == "c++" for file in files),
-            verbose=self._verbose,
+            self.spec, objects, called, self._options, cplusplus=has_cpp, verbose=self._verbose
         )
 
     def sizes(self, versions: Sequence[Version]) -> list[dict[str, int] | None]:
@@ -186,7 +169,6 @@ class VersionBuilder:
         return Compiler(name, package, self._cache, self._verbose)
 
     def _chosen(self, offered: Sequence[CFunction]) -> CFunction:
-        """Return the function that is meant."""
         names = [fn.name for fn in offered]
         if self._function is None and len(offered) != 1:
             listed = ", ".join(names) or "none"
@@ -217,10 +199,6 @@ def _renaming(function: CFunction, name: str) -> list[str]:
 def _in_image(version: Version) -> CFunction:
     """Return a version's function as it is called in the image."""
     function, name = version.function, version.name
-    return replace(
-        function,
-        name=name,
-        linkage="",
-        setup=f"{name}_setup" if function.setup else None,
-        check=f"{name}_check" if function.check else None,
-    )
+    setup = f"{name}_setup" if function.setup else None
+    check = f"{name}_check" if function.check else None
+    return replace(function, name=name, linkage="", setup=setup, check=check)

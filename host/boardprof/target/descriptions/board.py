@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,7 @@ _ICOUNT = r"--?icount"
 _FIXED = r"(?:(?:.*,)?shift=)?(\d+)(?:,.*)?"
 _COUNTED = ("instructions", "cycles", "ticks")
 _TIMES = ("duration_time", "task-clock", "cpu-clock")
-_TIME_SCALE = 30.0
-"""Time scale for an emulator that is found at a port."""
+_TIME_SCALE = 30.0  # time scale for an emulator that is found at a port
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,6 @@ class ClockSpec:
 
 
 def _read_clock(table: TomlTable) -> ClockSpec:
-    """Read ``[clock]``."""
     spec = ClockSpec(
         kind=table.choice("kind", ("measured", "declared", "simulated")),
         time_scale=table.positive("time_scale", 1.0),
@@ -117,14 +116,9 @@ class BoardSpec:
         """Return the board as it is at a port: the real one if it has ``[port]``."""
         if self.port is None:
             return self
-        return replace(
-            self,
-            launch=LaunchSpec("serial", baud=self.port.baud),
-            clock=ClockSpec(self.port.clock),
-            unsupported=self.port.unsupported,
-            port=None,
-            instruction_ns=0,
-        )
+        launch, clock = LaunchSpec("serial", baud=self.port.baud), ClockSpec(self.port.clock)
+        real = replace(self, launch=launch, clock=clock, port=None, instruction_ns=0)
+        return replace(real, unsupported=self.port.unsupported)
 
     def played_by(self, commands: Iterable[Sequence[str]]) -> BoardSpec:
         """Return the board as emulated, if an emulator is at the other end of its line."""
@@ -138,12 +132,8 @@ class BoardSpec:
         if self.build.arch == "posix":  # its clocks are those of the host
             cycles |= dict.fromkeys(_TIMES, f"{emulator} is slower than the CPU that it emulates")
         unsupported = {**cycles, **self.unsupported, **_without_meaning(command)}
-        return replace(
-            self,
-            clock=clock,
-            unsupported=unsupported,
-            instruction_ns=instruction_time_ns(command) or 0,
-        )
+        time_ns = instruction_time_ns(command) or 0
+        return replace(self, clock=clock, unsupported=unsupported, instruction_ns=time_ns)
 
 
 def is_board_name(name: str) -> bool:
@@ -169,6 +159,10 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
     launch = read_launch(top.table("launch"))
     port = read_port(top.table("port"), launch.kind) if top.has("port") else None
     events = read_events(top.table("events", required=False), build.collectors)
+    guard = top.table("guard") if top.has("guard") else None
+    flash = top.table("flash") if top.has("flash") else None
+    unsupported = top.table("unsupported", required=False).mapping(str)
+    names = {event for codes in events.values() for event in codes}
     spec = BoardSpec(
         name=folder.name,
         folder=folder,
@@ -179,22 +173,12 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
         build=build,
         launch=launch,
         clock=_read_clock(top.table("clock")),
-        guard=read_guard(
-            top.table("guard") if top.has("guard") else None, build.config, build_table
-        ),
-        flash=(
-            read_flash(top.table("flash"), launch.kind, has_port=port is not None)
-            if top.has("flash")
-            else None
-        ),
+        guard=read_guard(guard, build.config, build_table),
+        flash=read_flash(flash, launch.kind, has_port=port is not None) if flash else None,
         port=port,
-        unsupported=_without_meaning(launch.command)
-        | top.table("unsupported", required=False).mapping(str),
+        unsupported=_without_meaning(launch.command) | unsupported,
         events=events,
-        derived=read_derived(
-            top.table("derived", required=False),
-            {event for codes in events.values() for event in codes},
-        ),
+        derived=read_derived(top.table("derived", required=False), names),
         doctor=read_doctor(top.table("doctor", required=False)),
         instruction_ns=instruction_time_ns(launch.command) or 0,
     )
@@ -205,7 +189,6 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
 
 
 def _check_counts(top: TomlTable, spec: BoardSpec) -> None:
-    """Check that the tables only name counts that the board has."""
     tables = [top.table("unsupported", required=False)]
     tables.append(top.table("port", required=False).table("unsupported", required=False))
     work = top.table("doctor", required=False).table("work", required=False)
@@ -231,8 +214,7 @@ def metric_names(spec: BoardSpec) -> list[str] | None:
     return list(dict.fromkeys([*by_clock, *have, *spec.derived]))
 
 
-_MOST_BASES = 4
-"""Descriptions below one board."""
+_MOST_BASES = 4  # descriptions below one board
 
 
 def _parsed(path: Path, depth: int = 0) -> dict[str, Any]:
@@ -296,8 +278,8 @@ def _without_meaning(command: Sequence[str]) -> dict[str, str]:
 
 def _icount(command: Sequence[str]) -> str:
     """Return the value of QEMU's last option ``-icount``; "" if it has none."""
-    pairs = zip(command, [*command[1:], ""], strict=True)
-    return next((value for option, value in [*pairs][::-1] if re.fullmatch(_ICOUNT, option)), "")
+    values = [after for word, after in pairwise([*command, ""]) if re.fullmatch(_ICOUNT, word)]
+    return values[-1] if values else ""
 
 
 def instruction_time_ns(command: Sequence[str]) -> int | None:
@@ -420,7 +402,6 @@ def _own_boards() -> dict[str, Path]:
 
 
 def _folder(found: Any) -> Path:
-    """Return the folder that an entry point names."""
     folder = Path(found() if callable(found) else found).resolve()
     if not (folder / BOARD_FILE).is_file():
         raise UsageError(f"{folder} has no {BOARD_FILE}.")

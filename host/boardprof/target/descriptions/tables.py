@@ -112,7 +112,6 @@ def read_build(table: TomlTable) -> BuildSpec:
         shared=lambda: table.choice("output", ("elf", "shared"), "elf") == "shared",
         own_main=lambda: table.choice("main", (_MAIN, "port"), _MAIN) == "port",
     )
-    table.end()
     _check_config(table.table("config", required=False), spec.config)
     _check_libc(table, spec)
     for key, paths in (("sources", spec.sources), ("link_script", (spec.link_script,))):
@@ -183,14 +182,13 @@ def read_guard(table: TomlTable | None, config: Mapping[str, int], build: TomlTa
 
 _EVENT = r"[A-Za-z_][A-Za-z0-9_.:-]*"
 _CODE_BITS = 64
+# Columns of every Report, and names with another meaning in ``metrics=``.
 _RESERVED = frozenset(
     {
         *("Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes", "Flags"),
         *("Hash", "Stack (bytes)", "Perturbation (%)", "duration", "time", "stack", "all"),
     }
 )
-"""Columns of every Report, and names with another meaning in ``metrics=``."""
-
 _FUNCTION = r"(?a)[A-Za-z_]\w*"
 
 
@@ -315,7 +313,6 @@ def read_doctor(table: TomlTable) -> DoctorSpec:
     work = table.table("work", required=False)
     works = {name: _work(work.table(name)) for name in work.keys}
     spec = table.read(DoctorSpec, work=lambda: works)
-    table.end()
     for path in spec.sources:
         if not (table.file.parent / path).is_file():
             raise table.error("sources", f"there is no file {path!r} in the board's folder")
@@ -324,7 +321,6 @@ def read_doctor(table: TomlTable) -> DoctorSpec:
 
 def _work(table: TomlTable) -> KnownWork:
     work = table.read(KnownWork)
-    table.end()
     if not re.fullmatch(_FUNCTION, work.function):
         raise table.error("function", f"must be the name of a C function, not {work.function!r}")
     if work.per_round < 1:
@@ -387,10 +383,8 @@ class SimulatorSpec:
 
 
 def _read_simulator(table: TomlTable) -> SimulatorSpec:
-    """Read ``[launch.simulator]``; each source must exist."""
     headers = table.table("headers", required=False)
     spec = table.read(SimulatorSpec, headers=lambda: headers.mapping(str))
-    table.end()
     check_placeholders(table, "sources", spec.sources, {_RUNTIME})
     known = {"output", "scratch", _RUNTIME} | ({"python_package"} if spec.python_package else set())
     if "output" not in check_placeholders(table, "command", spec.command, known):
@@ -422,13 +416,6 @@ class GuestSpec:
     package: str  # the Debian package that has it, may have ``*`` for the release
     device_tree: str | None = None  # path in the kernel's folder; None if QEMU makes it
     ram: int | None = None  # its address, if the kernel is an Arm zImage to be unpacked by the host
-
-
-def _read_guest(table: TomlTable) -> GuestSpec:
-    """Read ``[launch.guest]``."""
-    spec = table.read(GuestSpec)
-    table.end()
-    return spec
 
 
 def find_kernel(spec: GuestSpec) -> Path | None:
@@ -475,7 +462,7 @@ def read_launch(table: TomlTable) -> LaunchSpec:
             package=table.take("package", str, None),
             listen=table.choice("listen", ("host", "board")),
             simulator=_read_simulator(table.table("simulator")) if table.has("simulator") else None,
-            guest=_read_guest(table.table("guest")) if table.has("guest") else None,
+            guest=table.table("guest").read(GuestSpec) if table.has("guest") else None,
             node_package=_read_node_package(table) if table.has("node_package") else None,
             record=table.texts("record", ()),
             recorder=table.choice("recorder", ("callgrind",)) if table.has("recorder") else None,
@@ -506,7 +493,6 @@ def _read_baud(table: TomlTable) -> int:
 
 
 def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
-    """Check that every name in the command is known, and that none is missing."""
     named = placeholders(table, "command", spec.command)
     built = {"simulator"} if spec.simulator is not None else set()
     image = {"image"} if spec.guest is None else {"kernel", "initramfs"}
@@ -573,7 +559,6 @@ class FlashSpec:
 def read_flash(table: TomlTable, kind: str, *, has_port: bool) -> FlashSpec:
     """Read ``[flash]``."""
     spec = table.read(FlashSpec)
-    table.end()
     if kind != "serial" and not has_port:
         raise table.error(
             "command", f'a board with launch.kind = "{kind}" can only be flashed if it has [port]'

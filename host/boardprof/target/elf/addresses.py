@@ -12,7 +12,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,9 +37,8 @@ MANGLED = "_Z"
 
 _INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t(.*)$")
 _TIMEOUT_S = 60.0
+# Of binutils; that of the host reads the debug information of every machine.
 _ADDR2LINE = "addr2line"
-"""Of binutils; that of the host reads the debug information of every machine."""
-
 _LINE_TIMEOUT_S = 10.0
 _PLACE = r"(?P<path>.+):(?P<line>[1-9]\d*)(?: \(discriminator \d+\))?"
 
@@ -74,12 +73,17 @@ def disassembly(image: Path, objdump: str) -> dict[int, str]:
 def _lines(command: Sequence[str], text: str = "", timeout_s: float = _TIMEOUT_S) -> list[str]:
     """Return what a program prints; [] if it cannot be run, since its output is only additional."""
     try:
-        done = subprocess.run(
-            command, input=text, capture_output=True, text=True, errors="replace", timeout=timeout_s
-        )
+        return _ran(command, text, timeout_s).stdout.splitlines()
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return done.stdout.splitlines()
+
+
+def _ran(
+    command: Sequence[str], text: str, timeout_s: float = _TIMEOUT_S
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, errors="replace", timeout=timeout_s
+    )
 
 
 # -- file and line of an address ---------------------------------------------------------------
@@ -87,38 +91,27 @@ def _lines(command: Sequence[str], text: str = "", timeout_s: float = _TIMEOUT_S
 
 def locate(image: Path, pc: int) -> Location | None:
     """Return the place in the sources of an address of the file, None if it is unknown."""
-    function = read_if_possible(image, partial(_function_at, pc))
-    path, line = _line_at(image, pc)
-    return Location(path, line, function) if function is not None or line else None
+    functions = read_if_possible(image, _functions) or []
+    named = (each.name for at, each in functions if at <= pc < at + each.size)
+    function = next((name.partition(".")[0] for name in named), None)  # GCC's clones: name.part.0
+    # A missing source line must not hide the error itself.
+    said = _lines([_ADDR2LINE, "-e", str(image), hex(pc)], timeout_s=_LINE_TIMEOUT_S)
+    found = re.fullmatch(_PLACE, "".join(said).strip())
+    if found is None:
+        return Location("", 0, function) if function is not None else None
+    return Location(found["path"], int(found["line"]), function)
 
 
 @cache
 def definition(image: Path, function: str) -> Location | None:
     """Return where a function of an image begins, None if it is unknown."""
-    address = read_if_possible(image, partial(_address_of, function))
-    return None if address is None else locate(image, address)
+    functions = read_if_possible(image, _functions) or []
+    begin = next((at for at, each in functions if each.name == function), None)
+    return None if begin is None else locate(image, begin)
 
 
-def _address_of(function: str, elf: ELFFile) -> int | None:
-    return next(
-        (code_address(elf, each) for each in functions_in(elf) if each.name == function), None
-    )
-
-
-def _function_at(pc: int, elf: ELFFile) -> str | None:
-    for symbol in functions_in(elf):
-        begin = code_address(elf, symbol)
-        if begin <= pc < begin + symbol.size:
-            return symbol.name.partition(".")[0]  # GCC's clones: name.part.0
-    return None
-
-
-def _line_at(image: Path, pc: int) -> tuple[str, int]:
-    """Return path and line; "" and 0 if they are not known."""
-    # A missing source line must not hide the error itself.
-    said = _lines([_ADDR2LINE, "-e", str(image), hex(pc)], timeout_s=_LINE_TIMEOUT_S)
-    found = re.fullmatch(_PLACE, "".join(said).strip())
-    return (found["path"], int(found["line"])) if found else ("", 0)
+def _functions(elf: ELFFile) -> list[tuple[int, Symbol]]:
+    return [(code_address(elf, each), each) for each in functions_in(elf)]
 
 
 def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Location, ...]]:
@@ -130,14 +123,7 @@ def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Location
     wanted = list(dict.fromkeys(addresses))
     command = [_ADDR2LINE, "-a", "-i", "-f", "-e", str(image)]
     try:
-        done = subprocess.run(
-            command,
-            input="".join(f"{address:#x}\n" for address in wanted),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-        )
+        done = _ran(command, "".join(f"{address:#x}\n" for address in wanted))
     except FileNotFoundError as error:
         raise MissingToolError(_ADDR2LINE, "binutils") from error
     except subprocess.TimeoutExpired as error:
@@ -247,14 +233,9 @@ def _read(elf: ELFFile) -> SymbolTable | None:
         return None
     sections = enumerate(elf.iter_sections())
     code = {n: s["sh_addr"] + s["sh_size"] for n, s in sections if s["sh_flags"] & _EXECUTABLE}
-    found = [
-        (code_address(elf, each), each)
-        for each in symbols(elf)
-        if each.section in code
-        and each.kind in (_NOTYPE, _FUNC)
-        and each.name
-        and not each.name.startswith(_UNNAMED)
-    ]
+    named = (each for each in symbols(elf) if each.name and not each.name.startswith(_UNNAMED))
+    of_code = (each for each in named if each.section in code and each.kind in (_NOTYPE, _FUNC))
+    found = [(code_address(elf, each), each) for each in of_code]
     return SymbolTable(list(_ranges(found, code)), {each.name: low for low, each in found})
 
 

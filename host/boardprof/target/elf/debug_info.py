@@ -31,9 +31,8 @@ from elftools.elf.sections import Section
 from boardprof.target.elf.object_file import symbol_entries
 
 _DEBUG = (".debug_", ".zdebug_")
+# Machines whose assembler leaves the addend, or a part of it, in the section.
 _ADDEND_IN_PLACE = {"EM_XTENSA", "EM_SH"}
-"""Machines whose assembler leaves the addend, or a part of it, in the section."""
-
 _OLD_HEADER = 12  # of a .zdebug_ section, before the compressed data: "ZLIB" and the length
 
 _LONG_FORMAT = b"\xff\xff\xff\xff"  # DWARF 5, 7.4: a length that begins so announces 64 bits
@@ -146,17 +145,12 @@ class Resolved:
 def resolved(die: DIE) -> Resolved:
     """Return the type of a parameter, function, pointer, array or member."""
     const, alias = False, ""
-    owner = _owner(die, "DW_AT_type")
-    for _ in range(_DEEPEST):
-        if owner is None:
-            return Resolved(None, const, alias)
-        found = _referred(owner, "DW_AT_type")
+    for found in type_chain(die):
         if found.tag not in _WRAPPERS:
-            return Resolved(_complete(found), const, alias)
+            return Resolved(found, const, alias)
         const = const or found.tag == "DW_TAG_const_type"
         alias = text(found, "DW_AT_name") if found.tag == "DW_TAG_typedef" else alias
-        owner = _owner(found, "DW_AT_type")
-    raise ValueError("a type is defined by itself")
+    return Resolved(None, const, alias)
 
 
 def type_chain(die: DIE) -> Iterator[DIE]:
@@ -169,6 +163,7 @@ def type_chain(die: DIE) -> Iterator[DIE]:
         yield found
         inside = found.tag in _WRAPPERS or found.tag == "DW_TAG_array_type"
         owner = _owner(found, "DW_AT_type") if inside else None
+    raise ValueError("a type is defined by itself")
 
 
 def has(die: DIE, attribute: str) -> bool:
@@ -269,6 +264,11 @@ def element_of(of: Resolved) -> tuple[Resolved, tuple[int, ...] | None]:
         shape = None if shape is None or own is None else shape + own
         of = Resolved(inner.die, of.const or inner.const, inner.alias)
     raise ValueError("an array is an array of itself")
+
+
+def parameters(die: DIE) -> list[DIE]:
+    """Return the parameters of a function or of its type."""
+    return [child for child in die.iter_children() if child.tag == "DW_TAG_formal_parameter"]
 
 
 def members(die: DIE) -> Iterator[DIE]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from elftools.dwarf.die import DIE
@@ -29,6 +29,7 @@ from boardprof.target.elf.debug_info import (
     is_vector,
     members,
     number,
+    parameters,
     resolved,
     text,
     type_chain,
@@ -47,9 +48,7 @@ _SCALARS = {(each.text.rstrip("0123456789"), each.size): each for each in SCALAR
 _REFERENCES = {"DW_TAG_reference_type", "DW_TAG_rvalue_reference_type"}
 _POINTERS = {"DW_TAG_pointer_type", "DW_TAG_ptr_to_member_type", *_REFERENCES}
 _COMPLEX = 3  # DW_ATE_complex_float
-_MOST_STRUCTS = 64
-"""Pointers to further structs are taken for ``void *``."""
-
+_MOST_STRUCTS = 64  # pointers to further structs are taken for ``void *``
 _HOLDER, _HELD = "ptr", "to"
 """A pointer that another pointer leads to is passed as a struct with this member."""
 
@@ -141,7 +140,6 @@ class Types:
         return scalar(of.die)
 
     def _by_value(self, of: Resolved, *, const: bool) -> Pointer | str:
-        """Return a struct that is passed or returned itself."""
         assert of.die is not None
         what = AGGREGATES[str(of.die.tag)]
         size = number(of.die, "DW_AT_byte_size") or 0
@@ -194,9 +192,11 @@ class Types:
             return Struct(name, size)  # Rust: a tag decides which members it has
         fields = [self._field(member) for member in members(die)]
         known = tuple(field for field in fields if field is not None)
-        names = [*_names(known)]  # in C++, a base and its derived class may have the same one
+        struct = Struct(name, size, known, union)
+        # In C++, a base and its derived class may have the same one.
+        names = [field.name for field in struct.named_fields]
         is_known = len(known) == len(fields) and len(names) == len({*names})
-        return Struct(name, size, known if is_known else (), union)
+        return struct if is_known else Struct(name, size, is_union=union)
 
     def _field(self, member: DIE) -> Field | None:
         """Return a member as a field; None if its type is unknown here."""
@@ -244,15 +244,6 @@ class Types:
         if element.fields:
             self.structs.setdefault(key, element)
         return replace(pointer, element=Struct(*key, is_union=element.is_union))
-
-
-def _names(fields: Iterable[Field]) -> Iterator[str]:
-    """Yield the names of fields, also those within fields that have no name of their own."""
-    for field in fields:
-        if field.name:
-            yield field.name
-        elif isinstance(field.type, Struct):
-            yield from _names(field.type.fields)
 
 
 def _size(pointer: DIE) -> int:
@@ -361,6 +352,7 @@ def _element(die: DIE) -> Scalar | str:
 # the alignment nor the place of an integer. Next to floats they may change the registers.
 
 _CHANGED = "whose layout was changed by an attribute"
+# The largest alignment of a number, bytes, where it is not the number's size.
 _MOST_ALIGNED = {
     "Atmel AVR 8-bit": 1,
     "Hitachi SH": 4,
@@ -368,8 +360,6 @@ _MOST_ALIGNED = {
     "Texas Instruments msp430": 2,
     "x86": 4,
 }
-"""The largest alignment of a number, bytes, where it is not the number's size."""
-
 _WIDEST = 16
 _WORD = 4
 _PASS_BY_REFERENCE = 4  # DWARF 5, 7.15: DW_CC_pass_by_reference
@@ -481,14 +471,8 @@ def _is_placed_alike(parameter: DIE, die: DIE, struct: Pointer) -> bool:
     result = resolved(function).die
     if result is not None and result.tag in AGGREGATES:  # its address may be in the first register
         return False
-    for each in function.iter_children():
-        if each.offset == parameter.offset:
-            return True
-        if each.tag == "DW_TAG_formal_parameter":
-            before = resolved(each).die
-            if before is None or (number(before, "DW_AT_byte_size") or 0) % 8 != 0:
-                return False
-    return False
+    before = [resolved(e).die for e in parameters(function) if e.offset < parameter.offset]
+    return all(e is not None and (number(e, "DW_AT_byte_size") or 0) % 8 == 0 for e in before)
 
 
 def _is_copied_as_bytes(die: DIE) -> bool:
@@ -506,18 +490,13 @@ def _is_copied_as_bytes(die: DIE) -> bool:
         own = text(child, "DW_AT_name")
         if own.startswith("~") or has(child, "DW_AT_virtuality"):
             return False
-        if own == name and any(_refers_to(each, die) for each in child.iter_children()):
+        if own == name and any(_refers_to(each, die) for each in parameters(child)):
             return False
     inner = (element_of(resolved(member))[0].die for member in members(die))
     return all(_is_copied_as_bytes(each) for each in inner if each and each.tag in AGGREGATES)
 
 
 def _refers_to(parameter: DIE, target: DIE) -> bool:
-    """Tell whether a parameter is a reference to a class."""
-    if parameter.tag != "DW_TAG_formal_parameter" or "DW_AT_type" not in parameter.attributes:
-        return False
     kind = resolved(parameter).die
-    if kind is None or kind.tag not in _REFERENCES:
-        return False
-    referred = resolved(kind).die
+    referred = resolved(kind).die if kind is not None and kind.tag in _REFERENCES else None
     return referred is not None and referred.offset == target.offset

@@ -80,11 +80,8 @@ def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
     first, second = _distinct_names([one, other])
     hint = "make one of them static, rename it, or build only one of the files"
     if kept:
-        hint = (
-            f"{option('--no-inline', f'{first}:{name}')} keeps that of one file if the others "
-            "are static; "
-            f"otherwise {hint}"
-        )
+        kept_one = option("--no-inline", f"{first}:{name}")
+        hint = f"{kept_one} keeps that of one file if the others are static; otherwise {hint}"
     return BuildError(
         f"The function {name} is defined twice: in {first} and in {second}.", hint=hint
     )
@@ -155,8 +152,7 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
             none = f"its object {image.label} has no debug information"
             fn = replace(fn, reason=_ELSEWHERE if elsewhere else none)
         if fn.reason is None and name in handlers:
-            reason = f"it ends with {handlers[name]}: it is an interrupt handler"
-            fn = replace(fn, parameters=(), result=None, structs=(), reason=reason)
+            fn = fn.refused(f"it ends with {handlers[name]}: it is an interrupt handler")
         rank = _IN_LIBRARY if image.in_library else _WEAK if names[name] else _STRONG
         symbols.append(_Symbol(fn, rank, fn.result is not None and fn.result.text == int_type))
     return symbols
@@ -230,10 +226,8 @@ def _function(name: str, found: Subprogram | NotCallable, source: str) -> CFunct
         return CFunction(
             own, (), None, None, None, source, called.reason, line, linkage, wrapper=called.wrapper
         )
-    parameters, result, structs = called.parameters, called.result, called.structs
-    return CFunction(
-        own, parameters, result, None, None, source, None, line, linkage, structs=structs
-    )
+    types = called.parameters, called.result
+    return CFunction(own, *types, None, None, source, None, line, linkage, called.structs)
 
 
 def _is_named(found: Subprogram | NotCallable | None) -> bool:
@@ -254,18 +248,14 @@ def _with_own_names(found: dict[str, _Symbol]) -> dict[str, _Symbol]:
         for symbol in symbols:
             fn = symbol.fn
             if len(symbols) > 1 and fn.linkage:
-                fn = replace(fn, name=_overload(fn))
+                types = ", ".join(parameter.type.text for parameter in fn.parameters)
+                fn = replace(fn, name=fn.symbol if fn.reason else f"{fn.name}({types})")
             if fn.name in named:  # two types with one text
                 fn = replace(fn, name=fn.symbol, linkage="")
             if len(fn.name.encode()) > LONGEST_NAME and fn.reason is None:
-                fn = replace(fn, parameters=(), result=None, reason=_LONG, structs=())
+                fn = fn.refused(_LONG)
             named[fn.name] = replace(symbol, fn=fn)
     return named
-
-
-def _overload(fn: CFunction) -> str:
-    types = ", ".join(parameter.type.text for parameter in fn.parameters)
-    return f"{fn.name}({types})" if fn.reason is None else fn.symbol
 
 
 def _prototype(name: str, found: Subprogram | NotCallable) -> Prototype | NotCallable:
@@ -322,11 +312,8 @@ def _with_hooks(found: dict[str, _Symbol]) -> list[CFunction]:
     checks = {n for n, s in plain.items() if n.endswith("_check") and s.returns_int}
     setups = {n for n in setups if n.removesuffix("_setup") in found}
     checks = {n for n in checks if n.removesuffix("_check") in found}
+    hooks = {name: found[name].fn.symbol for name in setups | checks}
     return [
-        replace(
-            found[name].fn,
-            setup=found[f"{name}_setup"].fn.symbol if f"{name}_setup" in setups else None,
-            check=found[f"{name}_check"].fn.symbol if f"{name}_check" in checks else None,
-        )
-        for name in sorted(found.keys() - setups - checks)
+        replace(found[n].fn, setup=hooks.get(f"{n}_setup"), check=hooks.get(f"{n}_check"))
+        for n in sorted(found.keys() - hooks.keys())
     ]

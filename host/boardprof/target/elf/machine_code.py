@@ -34,18 +34,9 @@ def targets(machine: str, code: bytes, address: int, bits: int = 32) -> Iterator
 def jumps(machine: str, code: bytes, address: int) -> Iterator[int]:
     """Yield likewise the targets of jumps, on machines whose calls push a return address."""
     if machine in ("EM_X86_64", "EM_386"):
-        for at in range(len(code) - 4):
-            if code[at] == 0xE9:
-                distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
-                yield address + at + 5 + distance
-        yield from _x86_branches(code, address)
+        yield from _x86_targets(code, address, rb"\xe9")
     elif machine == "EM_AVR":
-        for at, word in _instructions_at(code, _is_long_avr):
-            low, high = word & 0xFFFF, word >> 16
-            if low & 0xFE0E == 0x940C:  # JMP
-                yield ((low >> 4 & 0x1F) << 17 | (low & 1) << 16 | high) * 2
-            elif low >> 12 == 0b1100:  # RJMP
-                yield address + at + 2 + 2 * signed(low & 0xFFF, 12)
+        yield from _avr_targets(code, address, with_calls=False)
 
 
 def halves_of(code: bytes) -> Iterator[int]:
@@ -58,36 +49,24 @@ def _words(code: bytes) -> list[int]:
     return [int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code) - 3, 4)]
 
 
-def _instructions_at(code: bytes, is_long: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
-    """Yield the offset of each instruction, and the 32 bits there, the first half low.
+def _instructions(code: bytes, is_long: Callable[[int], bool]) -> Iterator[tuple[int, int, int]]:
+    """Yield the offset of each instruction, and its halves; the second is 0 if it has only one.
 
     The second half of an instruction may look like a jump.
     """
-    at = 0
-    while at + 2 <= len(code):
-        word = int.from_bytes(code[at : at + 4], "little")
-        yield at, word
-        at += 4 if is_long(word & 0xFFFF) else 2
+    halves = enumerate(halves_of(code))
+    for at, low in halves:
+        yield 2 * at, low, next(halves, (0, 0))[1] if is_long(low) else 0
 
 
-def _x86_targets(code: bytes, address: int) -> Iterator[int]:
-    for at in range(len(code) - 4):
-        if code[at] in (0xE8, 0xE9):  # CALL and JMP rel32 (Intel SDM, volume 2)
-            distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
-            yield address + at + 5 + distance
-    yield from _x86_branches(code, address)
-
-
-def _x86_branches(code: bytes, address: int) -> Iterator[int]:
-    for at in range(len(code) - 5):
-        if code[at] == 0x0F and code[at + 1] >> 4 == 8:  # Jcc rel32, such as to a cold part
-            distance = int.from_bytes(code[at + 2 : at + 6], "little", signed=True)
-            yield address + at + 6 + distance
+def _x86_targets(code: bytes, address: int, opcodes: bytes = rb"[\xe8\xe9]") -> Iterator[int]:
+    """Yield those of CALL, JMP and Jcc rel32 (Intel SDM, volume 2); Jcc may lead to a cold part."""
+    for match in re.finditer(rb"(?s)(?=(?:%b|\x0f[\x80-\x8f])(....))" % opcodes, code):
+        yield address + match.end(1) + int.from_bytes(match[1], "little", signed=True)
 
 
 def _thumb_targets(code: bytes, address: int) -> Iterator[int]:
-    for at, word in _instructions_at(code, _is_long_thumb):
-        low, high = word & 0xFFFF, word >> 16
+    for at, low, high in _instructions(code, _is_long_thumb):
         if low >> 11 == 0b11110 and high & 0x9000 == 0x9000:  # BL T1, B T4 (DDI 0403, A7.7)
             sign = low >> 10 & 1
             i1, i2 = (~(high >> bit ^ sign) & 1 for bit in (13, 11))
@@ -100,7 +79,8 @@ def _thumb_targets(code: bytes, address: int) -> Iterator[int]:
 def _riscv_targets(
     code: bytes, address: int, jumps: tuple[int, ...] = (0b001, 0b101)
 ) -> Iterator[int]:
-    for at, word in _instructions_at(code, _is_long_riscv):
+    for at, low, high in _instructions(code, _is_long_riscv):
+        word = low | high << 16
         if word & 0x7F == 0x6F:  # JAL (unprivileged manual, 2.5)
             far = (word >> 31) << 20 | (word >> 12 & 0xFF) << 12 | (word >> 20 & 1) << 11
             yield address + at + signed(far | (word >> 21 & 0x3FF) << 1, 21)
@@ -114,7 +94,12 @@ def _riscv_targets(
 
 
 def _is_long_riscv(low: int) -> bool:
-    return low & 3 == 3
+    return low & 3 == 3  # 1.5
+
+
+def _riscv(code: bytes) -> Iterator[int]:
+    """Yield each instruction, of 32 or of 16 bits."""
+    return (low | high << 16 for _, low, high in _instructions(code, _is_long_riscv))
 
 
 def _is_long_thumb(low: int) -> bool:
@@ -135,12 +120,12 @@ def _aarch64_targets(code: bytes, address: int) -> Iterator[int]:
             yield address + 4 * (at + signed(word & 0x3FFFFFF, 26))
 
 
-def _avr_targets(code: bytes, address: int) -> Iterator[int]:
-    for at, word in _instructions_at(code, _is_long_avr):
-        low, high = word & 0xFFFF, word >> 16
-        if low & 0xFE0C == 0x940C:  # JMP, CALL (AVR Instruction Set Manual, DS40002198)
+def _avr_targets(code: bytes, address: int, with_calls: bool = True) -> Iterator[int]:
+    for at, low, high in _instructions(code, _is_long_avr):
+        # JMP, CALL (AVR Instruction Set Manual, DS40002198)
+        if low & 0xFE0C == 0x940C and (with_calls or not low & 2):
             yield ((low >> 4 & 0x1F) << 17 | (low & 1) << 16 | high) * 2
-        elif low >> 13 == 0b110:  # RJMP, RCALL
+        elif low >> 13 == 0b110 and (with_calls or not low & 0x1000):  # RJMP, RCALL
             yield address + at + 2 + 2 * signed(low & 0xFFF, 12)
 
 
@@ -162,8 +147,7 @@ _SMALL_X86_64 = (
     rb"\x48\x83(?:\xec(?P<bytes>[\x00-\x7f])|\xc4\x80)"
 )
 
-_LENGTH = 48
-"""Bytes at the beginning of a function in which its frame is made."""
+_LENGTH = 48  # bytes at the beginning of a function in which its frame is made
 
 
 def below_frame_pointer(machine: str, code: bytes) -> int:
@@ -214,9 +198,8 @@ def _byte(word: int) -> int:
     return word >> 4 & 0xF0 | word & 15
 
 
+# Bytes at the beginning of a function in which its frame is made and 24 registers are saved.
 _RISCV_LENGTH = 160
-"""Bytes at the beginning of a function in which its frame is made and 24 registers are saved."""
-
 SP, S0 = 2, 8
 ADDI, ADD, SUB, LUI, OTHER = range(5)
 _Step = tuple[int, int, int, int]
@@ -251,18 +234,14 @@ def _follow(values: dict[int, int], what: int, target: int, source: int, operand
 
 def riscv_steps(code: bytes) -> Iterator[_Step]:
     """Yield what each instruction of RISC-V does to registers, as far as frames need it."""
-    at = 0
-    while at + 2 <= len(code):
-        word = int.from_bytes(code[at : at + 4], "little")
-        is_long = word & 3 == 3  # 1.5
-        if is_long:
+    for word in _riscv(code):
+        if _is_long_riscv(word):
             yield _long(word)
-        elif (step := _short(word & 0xFFFF)) is not None:
+        elif (step := _short(word)) is not None:
             yield step
         else:
             for register in (word >> 7 & 31, S0 + (word >> 7 & 7), S0 + (word >> 2 & 7)):
                 yield OTHER, register, 0, 0
-        at += 4 if is_long else 2
 
 
 def _long(word: int) -> _Step:
@@ -322,15 +301,11 @@ _X86_CONSTANT = (  # SUB RSP, imm, and ADD RSP of a negative one
 _X86_FILLER = (  # PUSH; MOV and XOR of registers; MOV of an imm32; AND RSP, imm8
     rb"(?:\x41?[\x50-\x57]|[\x40-\x4f]?[\x31\x89\x8b][\xc0-\xff]|\x41?[\xb8-\xbf]....|\x48\x83\xe4.)*"
 )
+# What a prologue has before it moves RSP: MOV RBP, RSP and fillers.
 _X86_FRAME = rb"(?s)\x48\x89\xe5" + _X86_FILLER + rb"$"
-"""What a prologue has before it moves RSP: MOV RBP, RSP and fillers."""
-
+# The 8 bytes that align the stack before an argument is pushed, from the number on.
 _X86_ALIGNED = rb"(?s)\x08" + _X86_FILLER + rb"(?:\x68|\x6a|\x41?[\x50-\x57]|\x41?\xff[\x30-\xb7])"
-"""The 8 bytes that align the stack before an argument is pushed, from the number on."""
-
-_X86_PROLOGUE = 48
-"""Bytes between MOV RBP, RSP and the step that makes the frame, at most."""
-
+_X86_PROLOGUE = 48  # bytes between MOV RBP, RSP and the step that makes the frame, at most
 _X86_INDIRECT = (
     rb"(?s)\xff[\x10-\x17\x20-\x27\x50-\x57\x60-\x67\x90-\x97\xa0-\xa7\xd0-\xd7\xe0-\xe7]"
 )
@@ -392,10 +367,8 @@ def _x86_branches_to(code: bytes, targets: range) -> bool:
     for at in range(targets.stop, len(code) - 1):
         if code[at] & 0xF0 == 0x70 or code[at] == 0xEB:
             # After the opcode of a MOV or LEA it is an operand.
-            if (
-                code[at - 1] not in b"\x88\x89\x8b\x8d\xc7"
-                and at + 2 + signed(code[at + 1], 8) in targets
-            ):
+            is_operand = code[at - 1] in b"\x88\x89\x8b\x8d\xc7"
+            if not is_operand and at + 2 + signed(code[at + 1], 8) in targets:
                 return True
         elif code[at] == 0xE9 or (code[at - 1] == 0x0F and code[at] & 0xF0 == 0x80):
             distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
@@ -405,10 +378,8 @@ def _x86_branches_to(code: bytes, targets: range) -> bool:
 
 
 def thumb_instructions(code: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the two halves of each instruction; the second is 0 if it has only one."""
-    halves = halves_of(code)
-    for low in halves:
-        yield low, next(halves, 0) if _is_long_thumb(low) else 0
+    """Yield the two halves of each instruction."""
+    return ((low, high) for _, low, high in _instructions(code, _is_long_thumb))
 
 
 def _thumb_moves(instructions: list[tuple[int, int]]) -> bool:
@@ -425,17 +396,11 @@ def _thumb_moves(instructions: list[tuple[int, int]]) -> bool:
             # LDR Rm, [PC, #imm]; MOVS Rm, #imm
             if not any(each >> 8 in (0x48 | register, 0x20 | register) for each, _ in before):
                 return True
-        elif (
-            (  # SUB, ADD SP, SP, Rm
-                low & 0xFFEF in (0xEBAD, 0xEB0D) and high & 0xF00 == 0xD00
-            )
-            or (
-                has_frame_pointer
-                and _is_thumb_step((low, high))
-                and not _is_in_prologue(instructions[:at])
-            )
-        ):
-            return True
+        else:  # SUB, ADD SP, SP, Rm; or SUB SP, SP, #imm
+            by_register = low & 0xFFEF in (0xEBAD, 0xEB0D) and high & 0xF00 == 0xD00
+            by_constant = has_frame_pointer and _is_thumb_step((low, high))
+            if by_register or (by_constant and not _is_in_prologue(instructions[:at])):
+                return True
     return False
 
 
@@ -545,14 +510,12 @@ def _riscv_moves(code: bytes) -> bool:
 
 
 def _riscv_calls(code: bytes) -> bool:
-    at, before = 0, 0
-    while at + 2 <= len(code):
-        word = int.from_bytes(code[at : at + 4], "little")
-        if word & 3 != 3:
-            half = word & 0xFFFF
+    before = 0
+    for word in _riscv(code):
+        if not _is_long_riscv(word):
             # C.JR, C.JALR (16.4); JR of ra and t0 are returns
-            register = half >> 7 & 31
-            if half & 0xE07F == 0x8002 and register and (half & 0x1000 or register not in (1, 5)):
+            register = word >> 7 & 31
+            if word & 0xE07F == 0x8002 and register and (word & 0x1000 or register not in (1, 5)):
                 return True
         elif word & 0x707F == 0x67:  # JALR (2.5), except after AUIPC of its register
             source = word >> 15 & 31
@@ -561,7 +524,6 @@ def _riscv_calls(code: bytes) -> bool:
             if not is_direct and not is_return:
                 return True
         before = word
-        at += 4 if word & 3 == 3 else 2
     return False
 
 
@@ -601,7 +563,7 @@ def hazards(machine: str, code: bytes, literals: bytes = b"") -> frozenset[str]:
         if _sets_systick(literals or code, thumb):
             found.add(SETS_CLOCK)
     elif machine == "EM_AVR":
-        avr = list(_avr(code))
+        avr = [(low, high) for _, low, high in _instructions(code, _is_long_avr)]
         if (0x9588, 0) in avr:  # SLEEP
             found.add(SLEEPS)
         if _stays_masked(_avr_flow(avr)):
@@ -628,12 +590,6 @@ def hazards(machine: str, code: bytes, literals: bytes = b"") -> frozenset[str]:
         if machine == "EM_RISCV" and _sets_clint(code):
             found.add(SETS_TIMER)
     return frozenset(found)
-
-
-def _riscv(code: bytes) -> Iterator[int]:
-    halves = halves_of(code)
-    for low in halves:
-        yield low | next(halves, 0) << 16 if _is_long_riscv(low) else low
 
 
 _CLINT: Final = range(0x2000, 0x2010)
@@ -705,9 +661,8 @@ _Branch = tuple[str, int | None, bool]
 """What an instruction does, how far it jumps from its own address, if that is known, and whether
 the next one may follow."""
 
+# An address, whether interrupts are masked there, and whether they were where each was saved.
 _State = tuple[int, bool, tuple[bool, ...]]
-"""An address, whether interrupts are masked there, and whether they were where each was saved."""
-
 _Flow = dict[int, tuple[str, list[int]]]
 """By address of each instruction, what it does, and where those are that may follow."""
 
@@ -833,12 +788,6 @@ def _thumb_step(low: int, high: int) -> _Branch:
     return (_TAKES_LONG, None, False) if is_way_out else ("", None, True)
 
 
-def _avr(code: bytes) -> Iterator[tuple[int, int]]:
-    halves = halves_of(code)
-    for low in halves:
-        yield low, next(halves, 0) if _is_long_avr(low) else 0
-
-
 def _is_timer1(address: int) -> bool:
     """Tell whether it is one of TCCR1A .. OCR1BH, TIMSK1 and TIFR1 (DS40002061, 30)."""
     return 0x80 <= address <= 0x8B or address in (0x6F, 0x36)
@@ -866,11 +815,9 @@ def _pointers(avr: list[tuple[int, int]]) -> Iterator[int]:
                 yield base + (store >> 8 & 0x20 | store >> 7 & 0x18 | store & 7)
 
 
+# Instructions after an address is in Y or Z, among which a store with a displacement is found.
 _NEAR_STORE = 16
-"""Instructions after an address is in Y or Z, among which a store with a displacement is found."""
-
-_NEAR = 6
-"""Instructions before SREG is written, among which is the one that changes what was read."""
+_NEAR = 6  # instructions before SREG is written, among which is the one that changes what was read
 
 
 def _avr_masks(avr: list[tuple[int, int]]) -> dict[int, str]:

@@ -182,26 +182,22 @@ def global_names(elf: ELFFile) -> Iterator[tuple[str, bool]]:
             yield symbol.name, symbol.is_defined
 
 
-def all_names(elf: ELFFile) -> dict[str, list[str]]:
-    """Return for each function all names of its code, in the order of the table."""
+def _names_by_place(elf: ELFFile) -> dict[tuple[int, int], list[str]]:
     at: dict[tuple[int, int], list[str]] = {}
     for symbol in functions_in(elf):
         at.setdefault((symbol.section, symbol.value), []).append(symbol.name)
-    return {name: names for names in at.values() for name in names}
+    return at
+
+
+def all_names(elf: ELFFile) -> dict[str, list[str]]:
+    """Return for each function all names of its code, in the order of the table."""
+    return {name: names for names in _names_by_place(elf).values() for name in names}
 
 
 def resolvers(elf: ELFFile) -> dict[str, list[str]]:
     """Return for each ifunc the names of its resolver."""
-    every = symbols(elf)
-    return {
-        each.name: [
-            own.name
-            for own in every
-            if own.is_function and (own.section, own.value) == (each.section, each.value)
-        ]
-        for each in every
-        if each.is_ifunc
-    }
+    at, ifuncs = _names_by_place(elf), (each for each in symbols(elf) if each.is_ifunc)
+    return {each.name: at.get((each.section, each.value), []) for each in ifuncs}
 
 
 _WAYS_BACK: Final = {

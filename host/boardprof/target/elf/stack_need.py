@@ -39,8 +39,7 @@ if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
 
 _AGENT = ("bp_", "__vector")  # names of the agent's functions begin like this
-_ABORT = "abort"
-"""Its hazards spoil no number: a call that aborts has none."""
+_ABORT = "abort"  # its hazards spoil no number: a call that aborts has none
 ASKS_FOR_MEMORY = "asks-for-memory"
 """A hazard: it calls avr-libc's malloc, which does not tell when it has no memory left."""
 
@@ -52,9 +51,8 @@ PADDING = 16
 
 _UNTYPED, _ALLOCATED, _EXECUTABLE = 0, 2, 4  # STT_NOTYPE, SHF_ALLOC, SHF_EXECINSTR
 _INNER = ("", "$", ".")  # begins of names of labels within functions
+# Functions of libgcc, such as __divsf3: they jump by tables, which looks like calls.
 _ARITHMETIC = r"__[a-z]+(?:[hsdtx]f|[sdt]i)+\d?|__tablejump2?__"
-"""Functions of libgcc, such as __divsf3: they jump by tables, which looks like calls."""
-
 _NO_RETURN = r"abort|_?exit|__assert(_fail|_func)?|__stack_chk_fail(_local)?"
 _AVR6 = 6  # e_flags of an AVR with return addresses of three bytes
 
@@ -120,12 +118,13 @@ class ImageStack:
         depths, changed = {begin: 1}, [begin]
         while changed:
             caller = changed.pop(0)
-            frame = self.frames.get(caller)
-            for at in frame.callees if frame is not None else ():
-                step = (frame.size + self.pushed) // unit if frame is not None else 0
+            if (frame := self.frames.get(caller)) is None:
+                continue
+            step = (frame.size + self.pushed) // unit
+            for at in frame.callees:
                 before = depths.get(at, 0)
                 depths[at] = before | depths[caller] << step & within
-                if frame is not None and at in frame.tails:
+                if at in frame.tails:
                     depths[at] |= depths[caller]
                 if depths[at] != before and at not in changed:
                     changed.append(at)
@@ -158,18 +157,13 @@ class _Reader:
         self._functions: dict[int, Symbol] = {}  # and labels of code
         self._by_name: dict[str, int] = {}
         self._read_symbols(elf)
-        sections = (s for s in elf.iter_sections() if s["sh_flags"] & _EXECUTABLE and s["sh_size"])
-        self._code = sorted((s["sh_addr"], s.data()) for s in sections)
-        self._linkage = [
-            range(s["sh_addr"], s["sh_addr"] + s["sh_size"])
-            for s in elf.iter_sections()
-            if s.name.startswith(".plt")
-        ]
-        self._data = [
-            s.data()
-            for s in elf.iter_sections()
-            if s["sh_flags"] & _ALLOCATED and s["sh_type"] == "SHT_PROGBITS"
-        ]
+        sections = [*elf.iter_sections()]
+        code = (s for s in sections if s["sh_flags"] & _EXECUTABLE and s["sh_size"])
+        self._code = sorted((s["sh_addr"], s.data()) for s in code)
+        linkage = (s for s in sections if s.name.startswith(".plt"))
+        self._linkage = [range(s["sh_addr"], s["sh_addr"] + s["sh_size"]) for s in linkage]
+        loaded = (s for s in sections if s["sh_flags"] & _ALLOCATED)
+        self._data = [s.data() for s in loaded if s["sh_type"] == "SHT_PROGBITS"]
         self._variable: set[int] = set()  # functions whose frame is of variable size
         self._frames = self._read_frames(elf)
         self._known: dict[int, StackNeed] = {}
@@ -193,22 +187,17 @@ class _Reader:
         known = [(size, at) for at, size in self._frames.items() if at in self._functions]
         largest, largest_at = max(known, default=(0, None))
         variable = min(map(self._name, self._variable), default=None)
-        others = [
-            at
-            for at in self._functions
-            if not self._is_agents(at) and self._name(at) != _ABORT and not self._is_start_up(at)
-        ]
-        hazardous = {each for at in others for each in self._hazards(at)}
+        hazardous: set[str] = set()
+        for at, symbol in self._functions.items():
+            # Code or an address of the tools, which no pointer leads to.
+            is_start_up = symbol.kind == _UNTYPED and self._name(at).startswith("_")
+            if not (is_start_up or self._is_agents(at) or self._name(at) == _ABORT):
+                hazardous |= self._hazards(at)
+        largest_of = "" if largest_at is None else self._name(largest_at)
+        room, guard = self._between(_ROOM), self._between(_GUARD) or 0
+        found, frames = tuple(sorted(hazardous)), self._large_frames({*measured})
         return ImageStack(
-            needs,
-            self._between(_ROOM),
-            self._between(_GUARD) or 0,
-            largest,
-            "" if largest_at is None else self._name(largest_at),
-            variable,
-            tuple(sorted(hazardous)),
-            self._large_frames({*measured}),
-            self._pushed,
+            needs, room, guard, largest, largest_of, variable, found, frames, self._pushed
         )
 
     def _large_frames(self, measured: set[str]) -> dict[int, Frame]:
@@ -222,31 +211,22 @@ class _Reader:
         kept = {at for at in {*callees, *pointed} if self._frames.get(at, 0) > SMALL}
         while more := {at for at, called in callees.items() if at not in kept and called & kept}:
             kept |= more
-        return {
-            at: Frame(
-                self._name(at),
-                self._frames.get(at, 0),
-                bool(callees.get(at)),
-                tuple(sorted(callees.get(at, set()) & kept)),
-                tuple(sorted(self._tails.get(at, set()) & kept)),
-            )
-            for at in sorted(kept)
-        }
+        frames = {}
+        for at in sorted(kept):
+            called, jumped_to = (each.get(at, set()) & kept for each in (callees, self._tails))
+            size, calls = self._frames.get(at, 0), bool(callees.get(at))
+            ends = tuple(sorted(called)), tuple(sorted(jumped_to))
+            frames[at] = Frame(self._name(at), size, calls, *ends)
+        return frames
 
     def _pointed(self, measured: set[str]) -> set[int]:
         """Return the functions with a pointer in the image, or that no code calls directly.
 
         The agent has one to each measured function. Data may be in sections of code.
         """
-        large = [
-            at
-            for at, size in self._frames.items()
-            if size > SMALL
-            and at in self._functions
-            and not self._is_agents(at)
-            and not self._name(at).startswith("_")
-            and self._name(at) != "main"
-        ]
+        large = [at for at in self._functions if self._frames.get(at, 0) > SMALL]
+        large = [at for at in large if not (self._is_agents(at) or self._name(at) == "main")]
+        large = [at for at in large if not self._name(at).startswith("_")]
         if not large:
             return set()
         called = {
@@ -264,23 +244,16 @@ class _Reader:
         for at in large:
             of_agent = 1 if self._functions[at].name in measured else 0
             is_called = at in called or of_agent
-            if not is_called or pointers[self._pointer_to(at)] > of_agent:
+            # On AVR, pointers count words of code.
+            pointer = {"EM_AVR": at // 2, "EM_ARM": at | 1}.get(self._machine, at)
+            if not is_called or pointers[pointer] > of_agent:
                 found.add(at)
         return found
-
-    def _pointer_to(self, begin: int) -> int:
-        if self._machine == "EM_AVR":  # of words of code
-            return begin // 2
-        return begin | 1 if self._machine == "EM_ARM" else begin
 
     def _is_agents(self, begin: int) -> bool:
         """Tell by its name whether it is the agent's; a user's may have such a name, if static."""
         source = self._sources.get(begin, "bp_")
         return self._name(begin).startswith(_AGENT) and source.startswith("bp_")
-
-    def _is_start_up(self, begin: int) -> bool:
-        """Tell whether it is code or an address of the tools, which no pointer leads to."""
-        return self._functions[begin].kind == _UNTYPED and self._name(begin).startswith("_")
 
     def _name(self, begin: int) -> str:
         return self._functions[begin].name.partition(".")[0]
@@ -332,7 +305,12 @@ class _Reader:
 
     def _frame(self, entry: Any, pointer: int) -> int:
         """Return how far the stack pointer goes down from the function's first instruction on."""
-        self._find_variable(entry, pointer)
+        begin = entry["initial_location"]
+        code = self._code_of(begin)
+        # Only a frame pointer allows a frame of variable size.
+        has_frame_pointer = _uses_frame_pointer(entry.instructions, pointer)
+        if has_frame_pointer and moves_stack_by_variable(self._machine, code):
+            self._variable.add(begin)
         ((_, first),) = list(_rules(entry.cie.instructions, pointer))[-1:] or [(pointer, 0)]
         deepest, above = first, None
         for register, offset in _rules(entry.instructions, pointer, first):
@@ -341,16 +319,8 @@ class _Reader:
             elif above is None and register == FRAME_POINTERS.get(self._machine):
                 above = deepest
         if above is not None:  # the epilogue's rules may give the whole frame, or only this part
-            code = self._code_of(entry["initial_location"])
             deepest = max(deepest, above + below_frame_pointer(self._machine, code))
         return int(deepest - first)
-
-    def _find_variable(self, entry: Any, pointer: int) -> None:
-        """Keep the function if its frame is of variable size: only a frame pointer allows that."""
-        begin = entry["initial_location"]
-        has_frame_pointer = _uses_frame_pointer(entry.instructions, pointer)
-        if has_frame_pointer and moves_stack_by_variable(self._machine, self._code_of(begin)):
-            self._variable.add(begin)
 
     def _bytes_of(self, begin: int) -> bytes:
         """Return the code of the function that begins there; empty if there is none."""
@@ -439,19 +409,9 @@ class _Reader:
                 is_recursive = is_recursive or callee.is_recursive
                 if callee.largest > largest:
                     largest, largest_of = callee.largest, callee.largest_of
-        if self._name(begin) == _ABORT:
-            found.clear()
-        need = StackNeed(
-            own,
-            largest,
-            largest_of,
-            own + deepest,
-            tuple(sorted(found)),
-            variable_of,
-            calls_unknown,
-            is_recursive,
-            begin,
-        )
+        told = () if self._name(begin) == _ABORT else tuple(sorted(found))
+        unsure = (variable_of, calls_unknown, is_recursive)
+        need = StackNeed(own, largest, largest_of, own + deepest, told, *unsure, begin)
         self._open[begin] = place, need
         if first == place:
             self._known[begin] = need
@@ -463,24 +423,16 @@ class _Reader:
 
 def _labels(elf: ELFFile) -> list[Symbol]:
     """Return the labels of code that are not known to be functions."""
-    indices = {
-        index
-        for index, section in enumerate(elf.iter_sections())
-        if section["sh_flags"] & _EXECUTABLE
-    }
-    return [
-        symbol
-        for symbol in symbols(elf)
-        if symbol.kind == _UNTYPED and symbol.section in indices and symbol.name[:1] not in _INNER
-    ]
+    is_code = [bool(section["sh_flags"] & _EXECUTABLE) for section in elf.iter_sections()]
+    untyped = (each for each in symbols(elf) if each.kind == _UNTYPED and each.is_in_section)
+    return [each for each in untyped if is_code[each.section] and each.name[:1] not in _INNER]
 
 
 def _uses_frame_pointer(instructions: Any, pointer: int) -> bool:
     """Tell whether a rule defines where the frame begins without the stack pointer."""
     by_expression = any(each.opcode == 0x0F for each in instructions)  # DW_CFA_def_cfa_expression
-    return by_expression or any(
-        register != pointer for register, _ in _rules(instructions, pointer)
-    )
+    registers = {register for register, _ in _rules(instructions, pointer)}
+    return by_expression or not registers <= {pointer}
 
 
 def _rules(instructions: Any, register: int, offset: int = 0) -> Iterator[tuple[int, int]]:

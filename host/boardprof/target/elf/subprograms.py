@@ -17,6 +17,7 @@ from boardprof.target.elf.debug_info import (
     element_of,
     has,
     number,
+    parameters,
     resolved,
     text,
     type_chain,
@@ -57,7 +58,12 @@ class Subprogram:
     @property
     def full_name(self) -> str:
         """The name with its namespaces and classes: ``k::dot``."""
-        return "::".join([*_scopes(self.die), self.name])
+        names = [self.name]
+        around = declaration(self.die).get_parent()
+        while around is not None and around.tag in (*_SCOPES, *_CLASSES):
+            names.insert(0, text(around, "DW_AT_name") or "(anonymous)")
+            around = around.get_parent()
+        return "::".join(names)
 
 
 @dataclass(frozen=True)
@@ -129,56 +135,43 @@ def _definitions(scope: DIE) -> Iterator[DIE]:
             yield die
 
 
-def _scopes(die: DIE) -> list[str]:
-    """Return the names of the namespaces and classes around a function, the outermost first."""
-    scopes: list[str] = []
-    around = declaration(die).get_parent()
-    while around is not None and around.tag in (*_SCOPES, *_CLASSES):
-        scopes.insert(0, text(around, "DW_AT_name") or "(anonymous)")
-        around = around.get_parent()
-    return scopes
-
-
 def prototype(of: Subprogram) -> Prototype | NotCallable:
     """Return the prototype of a function, or why it cannot be called.
 
     Only in optimised Zig may the signature be shorter than the source's: parameters that the code
     discards (``_ = x``) are missing.
     """
-    die = of.die
+    die, given = of.die, parameters(of.die)
     prototyped = has(die, "DW_AT_prototyped") or of.language != "C"
-    if _is_bare(die) and _has_no_types(of):
+    # Its entry is like that of a ``void f(void)``, or its types were left out.
+    is_bare = not (given or has(die, "DW_AT_prototyped") or has(die, "DW_AT_type"))
+    if is_bare and _has_no_types(of):
         return NotCallable("its debug information has no types")
     convention = number(die, "DW_AT_calling_convention") or 0
     if convention >= _OWN_CONVENTIONS and convention not in _SAVE_MORE:
         name = _CONVENTIONS.get(convention, f"number {convention:#x} of DWARF")
         return NotCallable(f"its calling convention is {name}, which the agent does not use")
     types = Types(has_abi_of_c=of.language in ("C", "C++"))
-    parameters: list[Parameter] = []
+    known: list[Parameter] = []
     reasons: dict[int, str] = {}
-    is_variadic, number_of = False, -1
-    for child in die.iter_children():
-        is_variadic |= child.tag == "DW_TAG_unspecified_parameters" and prototyped
-        if child.tag != "DW_TAG_formal_parameter":
-            continue
-        number_of += 1
-        name = _free_name(text(child, "DW_AT_name"), parameters)
+    for number_of, child in enumerate(given):
+        name = _free_name(text(child, "DW_AT_name"), known)
         kind = types.parameter(child)
         if isinstance(kind, str):
             reasons[number_of] = f"its parameter {name!r} is {kind}"
-            continue
-        parameters.append(Parameter(name, kind))
+        else:
+            known.append(Parameter(name, kind))
     result = types.result(die)
     reason = next(iter(reasons.values()), None)
-    if is_variadic:
+    if prototyped and _is_variadic(die):
         reason = "it takes a variable number of arguments"
-    elif number_of >= 0 and not prototyped:
+    elif given and not prototyped:
         reason = "it has no prototype: it is defined in the style used before C89"
     elif reason is None and isinstance(result, str):
         reason = f"its result is {result}"
     if reason is None:
         assert not isinstance(result, str)
-        return Prototype(tuple(parameters), result, tuple(types.structs.values()))
+        return Prototype(tuple(known), result, tuple(types.structs.values()))
     if of.language != "C":
         return NotCallable(reason)
     by_pointer = frozenset(reasons)
@@ -187,12 +180,8 @@ def prototype(of: Subprogram) -> Prototype | NotCallable:
     )
 
 
-def _is_bare(die: DIE) -> bool:
-    """Tell whether an entry is like that of a ``void f(void)`` whose types were left out."""
-    attributes = ("DW_AT_prototyped", "DW_AT_type")
-    return not any(has(die, each) for each in attributes) and not any(
-        child.tag == "DW_TAG_formal_parameter" for child in die.iter_children()
-    )
+def _is_variadic(die: DIE) -> bool:
+    return any(child.tag == "DW_TAG_unspecified_parameters" for child in die.iter_children())
 
 
 def _has_no_types(of: Subprogram) -> bool:
@@ -246,62 +235,60 @@ _TAGS = {
     "DW_TAG_enumeration_type": "enum",
 }
 _COMPLEX = 3  # DWARF 4, 7.8: DW_ATE_complex_float
-_EXTRA = "int value"
-"""An example of an argument in place of ``...``."""
+_EXTRA = "int value"  # instead of ``...``, as an example
 
 
 def wrapper(name: str, die: DIE, by_pointer: frozenset[int], *, result_by_pointer: bool) -> str:
     """Return the source of ``NAME_wrapper``; "" if a type has no name in C."""
-    children = [child for child in die.iter_children() if child.tag == "DW_TAG_formal_parameter"]
+    children = parameters(die)
     if any(number(each, "DW_AT_address_class") for child in children for each in type_chain(child)):
         return ""  # C has no name for a separate memory, such as flash
-    parameters: list[str] = []
+    declarations: list[str] = []
     values: list[str] = []
     before, after = "", ""
     for child in children:
         own = text(child, "DW_AT_name")
         own = own if own.isidentifier() else f"arg{len(values)}"
         if len(values) not in by_pointer:
-            parameters.append(declared(child, own) or "")
+            declarations.append(declared(child, own) or "")
             values.append(own)
         elif not _is_pointer(child):
             kind = re.sub(r"^const ", "", declared(child, "") or "")
-            parameters.append(f"const {_numbers(child)} *{own}")
+            declarations.append(f"const {_numbers(child)} *{own}")
             values.append(f"*(const {kind} *){own}" if kind else "")
         else:  # it takes the same array, as bytes
             target = resolved(child).die
             assert target is not None
             is_const = element_of(resolved(target))[0].const
-            parameters.append(f"{'const ' if is_const else ''}void *{own}")
+            declarations.append(f"{'const ' if is_const else ''}void *{own}")
             values.append(own)
             if target_alignment(target) > ARENA_ALIGNMENT:
                 copy, size = f"{own}_copy", ""
                 values[-1] = f"&{copy}"
                 if any(_is_integer(each) for each in children):  # which may be the length
-                    parameters.append(f"unsigned {own}_count")
+                    declarations.append(f"unsigned {own}_count")
                     values[-1], size = copy, f"[{own}_count]"
                 kind = re.sub(r"^const ", "", declared(target, f"{copy}{size}") or "")
-                parameters += [] if kind else [""]
+                declarations += [] if kind else [""]
                 before += f"{kind}; __builtin_memcpy({values[-1]}, {own}, sizeof {copy}); "
                 if not is_const:
                     after += f" __builtin_memcpy({own}, {values[-1]}, sizeof {copy});"
-    is_variadic = any(c.tag == "DW_TAG_unspecified_parameters" for c in die.iter_children())
-    if is_variadic and parameters and "DW_AT_prototyped" in die.attributes:
-        parameters.append(_EXTRA)
+    if _is_variadic(die) and declarations and "DW_AT_prototyped" in die.attributes:
+        declarations.append(_EXTRA)
         values.append(_EXTRA.split()[-1])
     result = declared(die, "")
     call = f"{name}({', '.join(values)})"
     if result_by_pointer:
-        parameters.append(f"{_numbers(die)} *result")
+        declarations.append(f"{_numbers(die)} *result")
         head, body = f"void {wrapper_name(name)}", f"*({result} *)result = {call};{after}"
     else:
         head = declared(die, wrapper_name(name)) or ""
         body = f"{call};{after}" if result == "void" else f"return {call};"
         if after and result != "void":
             body = f"{declared(die, 'returned')} = {call};{after} return returned;"
-    if not head or result is None or not all(parameters) or not all(values):
+    if not head or result is None or not all(declarations) or not all(values):
         return ""
-    return f"{head}({', '.join(parameters) or 'void'}) {{ {before}{body} }}"
+    return f"{head}({', '.join(declarations) or 'void'}) {{ {before}{body} }}"
 
 
 def _is_integer(parameter: DIE) -> bool:
@@ -354,8 +341,7 @@ def _declared(kind: DIE | None, name: str) -> str | None:
         )
         return _declared(inner, f"(*{name})" if is_tight else f"*{name}")
     if tag == "DW_TAG_subroutine_type":
-        children = [c for c in kind.iter_children() if c.tag == "DW_TAG_formal_parameter"]
-        types = [declared(child, "") for child in children]
+        types = [declared(child, "") for child in parameters(kind)]
         if None in types:
             return None
         return _declared(inner, f"{name}({', '.join(map(str, types)) or 'void'})")

@@ -23,6 +23,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,33 +32,15 @@ from boardprof.base.errors import BoardprofError, StorageError
 from boardprof.base.files import home_folder, make_private, open_file, unwritable
 
 _DAY_S = 86400.0
-_LARGEST_BYTES = 1 << 30
-"""How large the cache may be before anything is removed."""
-
-_OLDEST_S = 30 * _DAY_S
-"""How long a file may stay unused in a cache that is larger."""
-
+_LARGEST_BYTES = 1 << 30  # how large the cache may be before anything is removed
+_OLDEST_S = 30 * _DAY_S  # how long a file may stay unused in a cache that is larger
 _STAMP = "pruned"
 _TEMPORARY = "tmp"
 _LOCK = ".lock"
 # The builder's; other modules look after their own folders.
 _FOLDERS = (
-    "candidates",
-    "checked",
-    "compilers",
-    "edited",
-    "functions",
-    "headers",
-    "images",
-    "libc",
-    "libraries",
-    "linkers",
-    "links",
-    "names",
-    "objects",
-    "simulators",
-    "tables",
-    "undefined",
+    *("candidates", "checked", "compilers", "edited", "functions", "headers", "images", "libc"),
+    *("libraries", "linkers", "links", "names", "objects", "simulators", "tables", "undefined"),
     "units",
 )
 
@@ -75,15 +59,14 @@ class Cache:
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """Lend an empty folder on the cache's file system."""
+        place = self.root / _TEMPORARY
         try:
-            folder = tempfile.mkdtemp(dir=self.root / _TEMPORARY)
+            lent = tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True)
         except OSError as error:
             raise unwritable_cache(self.root, error) from error
         try:
-            try:
+            with lent as folder:
                 yield Path(folder)
-            finally:
-                _remove(folder)
         except OSError as error:
             if isinstance(full := unwritable_cache(self.root, error), StorageError):
                 raise full from error
@@ -123,6 +106,11 @@ class Cache:
                 make(scratch / name)
                 kept = self.store(scratch / name, *folder)
         return kept
+
+    def written(self, name: str, text: str, folder: str) -> Path:
+        """Return a file ``name`` with a text, below ``folder``."""
+        write = partial(Path.write_text, data=text, encoding="utf-8")
+        return self.made(name, write, folder, digest(text)).resolve()
 
     def write(self, text: str, *place: str) -> Path:
         """Write ``text`` to ``place`` in the cache, whole or not at all; return its path."""
@@ -164,24 +152,15 @@ def read_text(path: Path) -> str | None:
     return content.decode("utf-8", "surrogateescape") if head + end == _head(content) else None
 
 
-def _remove(folder: str) -> None:
-    """Remove a folder; most are empty again, and then rmtree takes three times as long."""
-    try:
-        os.rmdir(folder)
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _head(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
+@dataclass
 class FileHashes:
     """SHA-256 of files' contents; each file is read once in a build."""
 
-    def __init__(self) -> None:
-        """Know nothing yet."""
-        self._known: dict[str, str | None] = {}
+    _known: dict[str, str | None] = field(default_factory=dict)
 
     def of(self, path: str | Path) -> str | None:
         """Return the digest of the file's content in hex, None if it cannot be read."""
@@ -231,7 +210,10 @@ def prune(root: Path, largest_bytes: int = _LARGEST_BYTES) -> list[Path]:
         if now - stamp.stat().st_mtime < _DAY_S:
             return []
     stamp.touch()
-    _drop_left_over(root / _TEMPORARY, now)
+    for path in (root / _TEMPORARY).glob("*"):  # of builds that were killed
+        with suppress(OSError):
+            if now - path.stat().st_mtime > _DAY_S:
+                shutil.rmtree(path)
     files = [
         path
         for name in _FOLDERS
@@ -239,7 +221,7 @@ def prune(root: Path, largest_bytes: int = _LARGEST_BYTES) -> list[Path]:
         # If a lock that is held were removed, another process would lock a new file.
         if path.suffix != _LOCK and path.is_file()
     ]
-    if sum(_size(path) for path in files) <= largest_bytes:
+    if sum((file_state(path) or [0])[0] for path in files) <= largest_bytes:
         return []
     removed = []
     for path in files:
@@ -250,18 +232,3 @@ def prune(root: Path, largest_bytes: int = _LARGEST_BYTES) -> list[Path]:
                 removed.append(path)
                 path.parent.rmdir()  # if that was the last in it
     return removed
-
-
-def _drop_left_over(folder: Path, now: float) -> None:
-    """Remove the scratch folders of builds that were killed."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        with suppress(OSError):
-            if now - path.stat().st_mtime > _DAY_S:
-                shutil.rmtree(path)
-
-
-def _size(path: Path) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -20,20 +20,11 @@ from boardprof.base.files import runtime_dir
 from boardprof.target.toolchain.cache import Cache, digest
 from boardprof_protocol.frame import BadFrame, Cobs, cobs_encode
 
-_LONGEST = 65535
-"""Encoded bytes of a frame."""
-
+_LONGEST = 65535  # encoded bytes of a frame
 _COMPILERS = ("gcc", "cc", "clang")
 _TIMEOUT_S = 60.0
-_FLAGS = (
-    "-std=c11",
-    "-O2",
-    "-shared",
-    "-fPIC",
-    f"-DBP_CFG_MTU={_LONGEST}",
-    f"-DBP_CFG_BULK={_LONGEST}",
-    "-DBP_CFG_ARENA=1",
-)
+_LIMITS = (f"-DBP_CFG_MTU={_LONGEST}", f"-DBP_CFG_BULK={_LONGEST}", "-DBP_CFG_ARENA=1")
+_FLAGS = ("-std=c11", "-O2", "-shared", "-fPIC", *_LIMITS)
 
 # It includes the agent's file, and so its static functions. Each session has its own receiver of
 # bp_codec_state() bytes, since two threads may have a session each.

@@ -17,20 +17,22 @@ import itertools
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from boardprof.base.errors import BuildError
+from boardprof.base.errors import BuildError, MissingToolError
 from boardprof.base.progress import activity
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, file_state, read_text
 from boardprof.target.toolchain.tools import (
     SEARCHED,
-    Driver,
     ToolFailure,
+    Tools,
     errors_first,
+    identified,
     parse_depfile,
 )
 
@@ -109,12 +111,6 @@ def is_tracked(flags: Iterable[str]) -> bool:
     return not any(re.match(_UNTRACKED_FLAGS, flag) for flag in flags)
 
 
-def has_untracked(files: Mapping[tuple[str, str], Path]) -> bool:
-    """Return whether one of the user's files can depend on files that the compiler omits."""
-    own = (path for (label, _), path in files.items() if label != _SYSTEM)
-    return any(re.search(_UNTRACKED, path.read_bytes()) for path in own)
-
-
 def shadows(
     unit: Unit, files: Iterable[tuple[str, str]], searched: Iterable[str] = ()
 ) -> tuple[tuple[str, str], ...]:
@@ -170,30 +166,105 @@ class LinkFailure(BuildError):
         self.output = output
 
 
-class Compiler(Driver):
-    """A compiler on this machine, for one build; it may be used from many threads."""
+class Compiler:
+    """A compiler on this machine, for one build; it may be used from many threads.
+
+    Its answers on itself are kept in the cache.
+    """
 
     def __init__(
         self, cc: str, package: str, cache: Cache, report: Callable[[str], None] | None = None
     ) -> None:
-        """Look up ``cc`` on PATH; see `Driver`."""
-        super().__init__(cc, package, cache, report)
+        """Look up ``cc`` on PATH; ``report`` gets commands and warnings, one call at a time."""
+        found = shutil.which(cc)
+        if found is None:
+            raise MissingToolError(cc, package, hint=f"sudo apt-get install {package}")
+        self._cc = found
+        self._cache = cache
+        self._tools = Tools(report)
         self._hashes = FileHashes()
+        self.version, self._identity = identified(cc, found, cache)
 
-    def compile(self, unit: Unit) -> Object:
-        """Return the object of ``unit``, from the cache if it is there."""
-        return self.find(unit) or self._compile(unit)
+    @property
+    def commands(self) -> list[tuple[str, ...]]:
+        """The commands that were run, in the order in which they began."""
+        return self._tools.commands
 
     def stop(self) -> None:
         """End what other threads compile."""
         self._tools.stop()
 
+    def program(self, name: str) -> str:
+        """Return the path of a program that belongs to the compiler, such as ``objcopy``."""
+        place = ("compilers", digest(self._identity, self._cc, name))
+        known = self._cache.read(*place)
+        if known is None or not shutil.which(known):
+            known = self._ask(f"-print-prog-name={name}")
+            self._cache.write(known, *place)
+        return known
+
+    def has_library(self, name: str) -> bool:
+        """Return whether ``-lNAME`` is a library that comes with the compiler."""
+        asked = [self._ask(f"-print-file-name=lib{name}.{kind}") for kind in ("so", "a")]
+        return any(Path(said).is_absolute() for said in asked)  # unknown files have no folder
+
+    def _ask(self, option: str) -> str:
+        """Return the compiler's answer to an option about its own files."""
+        return self._tools.run(self._cc, [option], Path("/"), f"{option} printed nothing").strip()
+
+    def header(self, name: str, flags: Sequence[str]) -> Path | None:
+        """Return the file of ``#include <name>`` with these flags; None if there is none."""
+        place = ("headers", digest(self._identity, self._cc, name, flags))
+        known = self._cache.read(*place)
+        if known and Path(known).is_file():
+            return Path(known)
+        with self._cache.scratch() as scratch:
+            (scratch / "probe.c").write_text(f"#include <{name}>\n")
+            command = [*flags, "-M", "-MT", "probe", "probe.c"]
+            try:
+                rule = self._tools.run(self._cc, command, scratch, "the probe does not compile")
+            except ToolFailure:
+                return None
+        found = next((p for p in parse_depfile(rule) if Path(p).name == Path(name).name), None)
+        if found is None:
+            return None
+        self._cache.write(found, *place)
+        return Path(found)
+
+    def can_edit(self, option: str) -> bool:
+        """Return whether the compiler's own ``objcopy`` knows an option."""
+        return self._knows(option, self.program("objcopy"), "--help")
+
+    def _knows(self, option: str, program: str, question: str) -> bool:
+        """Return whether the help of a program has an option."""
+
+        def told() -> str:
+            try:
+                return Tools(None).run(program, [question], Path("/"), "no help", LC_ALL="C")
+            except BuildError:
+                return ""
+
+        place = ("linkers", digest(self._identity, program, question))
+        return option in self._cache.recall(told, *place)
+
+    def compile(self, unit: Unit) -> Object:
+        """Return the object of ``unit``, from the cache if it is there."""
+        return self.find(unit) or self._compile(unit)
+
     def find(self, unit: Unit) -> Object | None:
         """Return the object of ``unit`` from the cache; None if it is not there."""
-        for file, record in self._records(self._key(unit)) if unit.tracked else ():
+        records = self._cache.root.joinpath("units", self._key(unit)).glob("*.json")
+        for file in sorted(records) if unit.tracked else ():
+            text = read_text(file)
+            if text is None:  # damaged, or just deleted
+                continue
+            record = ObjectInputs.from_json(text)
             made = self._cache.root / "objects" / record.sha256 / record.name
             self._cache.use(made)
-            if self._is_valid(unit, record) and FileHashes().of(made) == record.sha256:
+            read = record.files.items()
+            is_valid = all(self._hashes.of(unit.path(*at)) == sha for at, sha in read)
+            is_hidden = any(os.path.exists(unit.path(*at)) for at in record.absent)
+            if is_valid and not is_hidden and FileHashes().of(made) == record.sha256:
                 self._cache.use(file)
                 return Object(made, record.sha256, self._sources(unit, record))
         return None
@@ -238,7 +309,8 @@ class Compiler(Driver):
             command = [word for path in scripts for word in ("-T", str(path))]
             command += [f"-L{path}" for path in folders]
             command += [*before, *files, *after, *(str(made.path) for made in last)]
-            command += [f"-Wl,--dependency-file={depfile}"] if self.tells_files() else []
+            if self._knows("--dependency-file", self._cc, "-Wl,--help"):  # GNU ld since 2.35
+                command.append(f"-Wl,--dependency-file={depfile}")
             command += ["-o", str(made)]
             try:
                 with activity(f"linking {image}"):
@@ -280,15 +352,6 @@ class Compiler(Driver):
 
         place = ("edited", digest(self._identity, made.sha256, options))
         return Object.of(self._cache.made(made.path.name, edited, *place))
-
-    def can_edit(self, option: str) -> bool:
-        """Return whether the compiler's own ``objcopy`` knows an option."""
-
-        def told() -> str:
-            return self._tools.run(self.program("objcopy"), ["--help"], Path("/"), "objcopy fails")
-
-        place = ("compilers", digest(self._identity, self._cc, "objcopy --help"))
-        return option in self._cache.recall(told, *place)
 
     def conversion(self, image: Path, form: str, converted: Path) -> list[str]:
         """Return the command that writes an ELF image in another format, such as ``ihex``."""
@@ -343,12 +406,6 @@ class Compiler(Driver):
 
         return self._cache.recall(told, "checked", digest(self._identity, key))
 
-    def _records(self, key: str) -> Iterator[tuple[Path, ObjectInputs]]:
-        for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
-            text = read_text(file)
-            if text is not None:  # else damaged, or just deleted
-                yield file, ObjectInputs.from_json(text)
-
     def _sources(self, unit: Unit, record: ObjectInputs) -> tuple[Path, ...]:
         """Return the files that an object was made of, without the compiler's own.
 
@@ -358,25 +415,11 @@ class Compiler(Driver):
         """
         if not unit.watched:
             return ()
-        homes = [home for home in self._homes if not unit.folder.is_relative_to(home)]
-        own = tuple(f"{home}{os.sep}" for home in homes)
-        return tuple(
-            Path(path)
-            for path in (unit.path(*at) for at in record.files)
-            if not path.startswith(own)
-        )
-
-    @cached_property
-    def _homes(self) -> set[Path]:
-        """The folders that the compiler is installed in."""
         programs = {Path(self._cc).absolute(), Path(self._cc).resolve()}
-        return {program.parent.parent for program in programs}
-
-    def _is_valid(self, unit: Unit, record: ObjectInputs) -> bool:
-        """Return whether all files of the object are unchanged, and absent ones still absent."""
-        return all(
-            self._hashes.of(unit.path(*at)) == sha for at, sha in record.files.items()
-        ) and not any(os.path.exists(unit.path(*at)) for at in record.absent)
+        homes = {program.parent.parent for program in programs}
+        own = tuple(f"{each}{os.sep}" for each in homes if not unit.folder.is_relative_to(each))
+        paths = (unit.path(*at) for at in record.files)
+        return tuple(Path(path) for path in paths if not path.startswith(own))
 
     def _compile(self, unit: Unit) -> Object:
         key, source = self._key(unit), self._hashes.of(unit.folder / unit.source)
@@ -399,22 +442,21 @@ class Compiler(Driver):
             if not made.exists():
                 raise BuildError(f"{failure}: {self._cc} ended with code 0, but wrote no object.")
             # For a .s file only the assembler runs, which writes no depfile.
-            rule = _names_in(depfile) if depfile.exists() else f"object: {unit.source}"
-            files = {unit.label(each): unit.folder / each for each in parse_depfile(rule)}
+            named = _names_in(depfile) if depfile.exists() else [unit.source]
+            files = {unit.label(each): unit.folder / each for each in named}
             hashes = FileHashes()
-            record = ObjectInputs(
-                name,
-                hashes.of(made) or "",
-                {at: hashes.of(path) for at, path in files.items()},
-                shadows(unit, files, _searched()),
-            )
+            read = {at: hashes.of(path) for at, path in files.items()}
+            hiding = shadows(unit, files, _searched())
+            record = ObjectInputs(name, hashes.of(made) or "", read, hiding)
             kept = self._cache.keep(made, "objects", record.sha256, name)
         # A file that changed during the compilation may differ from what was compiled.
         headers = [path for at, path in files.items() if at != ("", unit.source)]
         settled = hashes.of(unit.folder / unit.source) == source and all(
             path.stat().st_mtime_ns < began_ns for path in headers
         )
-        if settled and unit.tracked and not has_untracked(files):
+        own = (path for (label, _), path in files.items() if label != _SYSTEM)
+        is_tracked = not any(re.search(_UNTRACKED, path.read_bytes()) for path in own)
+        if settled and unit.tracked and is_tracked:
             text = record.to_json()
             self._cache.write(text, "units", key, f"{digest(text)}.json")
         return Object(kept, record.sha256, self._sources(unit, record))
@@ -470,12 +512,12 @@ def _searched() -> list[str]:
     return [folder for value in values for folder in value.split(os.pathsep) if folder[:1] == "/"]
 
 
-def _names_in(depfile: Path) -> str:
-    """Return a depfile's text; the name of a file need not be UTF-8."""
-    return os.fsdecode(depfile.read_bytes())
+def _names_in(depfile: Path) -> list[str]:
+    """Return the files that a depfile names; their names need not be UTF-8."""
+    return parse_depfile(os.fsdecode(depfile.read_bytes()))
 
 
 def _read_files(depfile: Path, folder: Path, cache: Path) -> list[Path]:
     """Return the files that the linker has read, without those in the cache."""
-    named = (folder / file for file in parse_depfile(_names_in(depfile)))
+    named = (folder / file for file in _names_in(depfile))
     return [path for path in named if path.is_file() and not path.is_relative_to(cache)]

@@ -14,9 +14,7 @@ from boardprof.target.descriptions.tables import GuestSpec, find_kernel
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 
 _FORMAT = 1  # of the file system: raise it when its content changes
-_CONSOLE = (5, 1)
-"""Device of /dev/console: Documentation/admin-guide/devices.txt of Linux."""
-
+_CONSOLE = (5, 1)  # device of /dev/console: Documentation/admin-guide/devices.txt of Linux
 _ZIMAGE_TABLE = 0x38
 _XZ = b"\xfd7zXZ\0"
 _UIMAGE_MAGIC = 0x27051956

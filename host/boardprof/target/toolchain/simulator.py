@@ -123,14 +123,10 @@ def _key(work: _Work) -> str:
     """Return the digest of all that the program depends on."""
     hashes = FileHashes()
     sources = simulator_sources(work.spec.folder, work.simulator)
+    found = {label: hashes.of(path) for label, path in sources.items()}
     name = work.simulator.python_package
-    return digest(
-        _FORMAT,
-        {label: hashes.of(path) for label, path in sources.items()},
-        work.simulator.command,
-        _version(work),
-        name and [name, python_package_version(name)],
-    )
+    package = name and [name, python_package_version(name)]
+    return digest(_FORMAT, found, work.simulator.command, _version(work), package)
 
 
 def _version(work: _Work) -> str:
@@ -144,7 +140,6 @@ def _version(work: _Work) -> str:
 
 @contextlib.contextmanager
 def _alone(path: Path, what: str, note: Callable[[str], None], timeout_s: float) -> Iterator[None]:
-    """Hold the lock of a build."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")

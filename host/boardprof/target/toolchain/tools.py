@@ -112,9 +112,8 @@ class Tools:
         if (code := done.returncode) != 0:
             check_room(failure, done.stderr)
             how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-            said = (
-                done.stderr if done.stderr.strip() else f"{program} ended {how}, without a message"
-            )
+            without = f"{program} ended {how}, without a message"
+            said = done.stderr if done.stderr.strip() else without
             raise ToolFailure(failure, done.stdout, said, shown)
         if done.stderr:
             self._tell(done.stderr.rstrip())
@@ -262,21 +261,19 @@ def errors_first(text: str) -> str:
     block, above, function = head, [], ""
     told = {id(errors): "", id(warnings): ""}  # the last function that was named
     for line in text.splitlines():
-        begin = re.match(_BEGIN, line)
         if re.match(_INCLUDED, line):
             above.append(line)
-        elif re.match(_FUNCTION, line):
+            continue
+        if re.match(_FUNCTION, line):
             function = line
-        elif begin is not None:
+            continue
+        if (begin := re.match(_BEGIN, line)) is not None:
             block = warnings if begin[1] == "warning" else errors
             if function != told[id(block)]:
                 above.append(function)
                 told[id(block)] = function
-            block += [*above, line]
-            above = []
-        else:
-            block += [*above, line]
-            above = []
+        block += [*above, line]
+        above = []
     return "\n".join([*head, *errors, *warnings, *above]) if errors or warnings else text
 
 
@@ -354,80 +351,11 @@ _PROGRAMS = ("cc1", "cc1plus", "as", "ld")
 _FOLDERS = "programs: ="  # in what -print-search-dirs prints (GCC manual, 3.20)
 
 
-class Driver:
-    """A compiler's program on this machine; its answers are kept in the cache."""
-
-    def __init__(
-        self, cc: str, package: str, cache: Cache, report: Callable[[str], None] | None = None
-    ) -> None:
-        """Look up ``cc`` on PATH; ``report`` gets commands and warnings, one call at a time."""
-        found = shutil.which(cc)
-        if found is None:
-            raise MissingToolError(cc, package, hint=f"sudo apt-get install {package}")
-        self._cc = found
-        self._cache = cache
-        self._tools = Tools(report)
-        environment = {name: os.environ.get(name) for name in _ENVIRONMENT}
-        self.version, programs = _answers(found, environment, cache)
-        self._programs: dict[str, str] = {}
-        self._identity = digest(_FORMAT, cc, self.version, environment, _program_states(programs))
-
-    @property
-    def commands(self) -> list[tuple[str, ...]]:
-        """The commands that were run, in the order in which they began."""
-        return self._tools.commands
-
-    def program(self, name: str) -> str:
-        """Return the path of a program that belongs to the compiler, such as ``objcopy``."""
-        if name not in self._programs:
-            place = ("compilers", digest(self._identity, self._cc, name))
-            known = self._cache.read(*place)
-            if known is None or not shutil.which(known):
-                known = self._ask(f"-print-prog-name={name}")
-                self._cache.write(known, *place)
-            self._programs[name] = known
-        return self._programs[name]
-
-    def has_library(self, name: str) -> bool:
-        """Return whether ``-lNAME`` is a library that comes with the compiler."""
-        asked = [self._ask(f"-print-file-name=lib{name}.{kind}") for kind in ("so", "a")]
-        return any(Path(said).is_absolute() for said in asked)  # unknown files have no folder
-
-    def header(self, name: str, flags: Sequence[str]) -> Path | None:
-        """Return the file of ``#include <name>`` with these flags; None if there is none."""
-        place = ("headers", digest(self._identity, self._cc, name, flags))
-        known = self._cache.read(*place)
-        if known and Path(known).is_file():
-            return Path(known)
-        with self._cache.scratch() as scratch:
-            (scratch / "probe.c").write_text(f"#include <{name}>\n")
-            command = [*flags, "-M", "-MT", "probe", "probe.c"]
-            try:
-                rule = self._tools.run(self._cc, command, scratch, "the probe does not compile")
-            except ToolFailure:
-                return None
-        found = next((p for p in parse_depfile(rule) if Path(p).name == Path(name).name), None)
-        if found is None:
-            return None
-        self._cache.write(found, *place)
-        return Path(found)
-
-    def tells_files(self) -> bool:
-        """Return whether the linker can list the files that it reads (GNU ld since 2.35)."""
-        return self._cache.recall(self._linker_help, "linkers", digest(self._identity)) == "yes"
-
-    def _linker_help(self) -> str:
-        try:
-            said = Tools(None).run(
-                self._cc, ["-Wl,--help"], Path("/"), "the linker does not run", LC_ALL="C"
-            )
-        except BuildError:
-            return "no"
-        return "yes" if "--dependency-file" in said else "no"
-
-    def _ask(self, option: str) -> str:
-        """Return the compiler's answer to an option about its own files."""
-        return self._tools.run(self._cc, [option], Path("/"), f"{option} printed nothing").strip()
+def identified(cc: str, found: str, cache: Cache) -> tuple[str, str]:
+    """Return the version of a compiler, and a digest of all that its answers depend on."""
+    environment = {name: os.environ.get(name) for name in _ENVIRONMENT}
+    version, programs = _answers(found, environment, cache)
+    return version, digest(_FORMAT, cc, version, environment, _program_states(programs))
 
 
 def _program_states(programs: Sequence[str]) -> list[list[Any]]:
@@ -458,7 +386,8 @@ def _answers(cc: str, environment: Mapping[str, str | None], cache: Cache) -> tu
     version = Tools(None).run(cc, ["--version"], Path("/"), f"{cc} does not run", LC_ALL="C")
     # Checked before the programs are run, so that a change during the run is noticed.
     folders = _folder_states(_searched(cc)) if _has_own_version(real, version) else {}
-    programs = _programs(cc)
+    asked = (_said(cc, f"-print-prog-name={name}").strip() for name in _PROGRAMS)
+    programs = [name for name in asked if name]
     if folders:
         cache.write(json.dumps([version, programs, folders]), "compilers", key)
     return version, programs
@@ -482,11 +411,6 @@ def _said(cc: str, question: str) -> str:
         return Tools(None).run(cc, [question], Path("/"), f"{cc} does not answer", LC_ALL="C")
     except ToolFailure:
         return ""
-
-
-def _programs(cc: str) -> list[str]:
-    said = (_said(cc, f"-print-prog-name={name}").strip() for name in _PROGRAMS)
-    return [name for name in said if name]
 
 
 def _searched(cc: str) -> list[str]:
