@@ -30,7 +30,7 @@ LOADED = [
     "boardprof.show.board_facts",
     "boardprof.show.table",
     "boardprof.jobs.run.probe_run",
-    "boardprof.jobs.run.execution",
+    "boardprof.jobs.run.outcome",
     "boardprof.jobs.run.saving",
     "boardprof.wire.transport.child",
     "boardprof.wire.transport.sockets",

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.progress import shown_by
-from boardprof.jobs.run.execution import Listener, run_plans
+from boardprof.jobs.run.execution import Listener
+from boardprof.jobs.run.outcome import run_plans
 from boardprof.jobs.run.plan import Plan
 
 

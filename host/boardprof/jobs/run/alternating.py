@@ -13,7 +13,8 @@ from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.progress import part_of
-from boardprof.jobs.run.execution import SESSIONS, Listener, Outcome, once, run_plans
+from boardprof.jobs.run.execution import Listener
+from boardprof.jobs.run.outcome import SESSIONS, Outcome, once, run_plans
 from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
 from boardprof.results.history.run import git_output, git_refusal, run_git
 from boardprof.results.report.report import Report

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run from its plan to its Report: build, flash, connect, and measure each function."""
+"""A run from its plan to its measurements: build, flash, connect, and measure each function."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -21,11 +20,10 @@ from boardprof.base.errors import (
     RpcError,
     UnknownNameError,
     UsageError,
-    WrongOutputError,
 )
-from boardprof.base.progress import activity, show_progress, shown_by, waiting
+from boardprof.base.progress import show_progress, waiting
 from boardprof.jobs.run.function_choice import chosen_functions, with_own_names
-from boardprof.jobs.run.plan import ALL, Plan, WantedMetrics, boards_of, with_each_setting
+from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.board.line import check_startable
 from boardprof.measure.connect import connect_by, guard_calls, open_firmware
@@ -36,7 +34,6 @@ from boardprof.measure.sampling.counted_pass import CALIBRATION_SAMPLES
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
-from boardprof.results.report.report import Report
 from boardprof.results.stats.warnings import MOST_CALLS, calls_needed
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import (
@@ -123,7 +120,7 @@ def results(
                                 yield error
                             told.add(error.message)
                         else:
-                            yield _of_benchmark(plan, error)
+                            yield of_benchmark(plan, error)
                 total = len(left)
                 for plan, name in left if total > 1 else ():
                     if plan.case:  # a mistake in one value of a list, before others are measured
@@ -143,7 +140,7 @@ def results(
                     wrong = plan.data.take(measurement, *folders)
                     yield measurement  # its numbers are reported although an output is wrong
                     if wrong is not None:
-                        yield _of_benchmark(plan, wrong)
+                        yield of_benchmark(plan, wrong)
                     if plan.connection.port is None and left:
                         is_over = bool(plan.case)  # each one as if it were measured alone
                         if not is_over and _holds_memory(measurement):
@@ -164,7 +161,7 @@ def results(
                         if rest:
                             listener.on_note(f"not measured on {board.device.name}: {rest}")
                         raise
-                    yield _of_benchmark(plan, error)
+                    yield of_benchmark(plan, error)
 
 
 def _holds_memory(measurement: Measurement) -> bool:
@@ -190,7 +187,7 @@ def _say_kept(error: BoardprofError) -> None:
     error.message = f"{first.rstrip('.:')}; {some} kept{end}{rest}"
 
 
-def _of_benchmark(plan: Plan, error: BoardprofError) -> BoardprofError:
+def of_benchmark(plan: Plan, error: BoardprofError) -> BoardprofError:
     """Return an error with the benchmark's name, or what the case is, before its message."""
     name = plan.benchmark or plan.case
     known = [f"{name}: ", *([] if isinstance(error, UsageError) else [f"{name} "])]
@@ -435,277 +432,3 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
             for name in chosen_functions(board, setting, firmware, listener.on_note):
                 named = setting.data.values(board.functions[name], board.memory.size)
                 yield _profile(board, name, named, plan)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a plan."""
-
-    report: Report | None  # of all that could be measured; None if nothing could be
-    failures: tuple[BoardprofError, ...]  # in the order of the attempts
-    interrupted: bool = False  # by Ctrl-C; the Report has what was measured before
-
-
-def run_plans(
-    plans: Sequence[Plan],
-    listener: Listener,
-    is_chosen: Callable[[Plan], bool] = lambda plan: True,
-    *,
-    in_turns: bool = True,
-) -> Outcome:
-    """Measure several plans for one Report; those with the same files and flags share a start.
-
-    ``in_turns``: alternate between what is compared, if its samples vary.
-    """
-    # If a function, a board or a setting fails, the numbers of all others are kept, in any order.
-    listener = replace(listener, on_note=once(listener.on_note))
-    measurements: list[Measurement] = []
-    found: list[_Failure] = []
-    groups: dict[tuple[object, ...], tuple[BoardSpec, list[Plan]]] = {}
-    wanted: list[WantedMetrics] = []
-    names: dict[str, None] = {}
-    known: dict[object, list[BoardSpec]] = {}  # to read a description takes milliseconds
-    for plan in plans:
-        try:
-            key = plan.boards if plan.benchmark else id(plan)
-            specs = known[key] = known.get(key) or boards_of(plan)
-            # Report a mistake in these before anything is built.
-            boards = [spec.name for spec in specs]
-            data = plan.read_data(boards) if is_chosen(plan) else plan.data
-            own = WantedMetrics(plan.metrics, len(specs))
-            settings = with_each_setting(replace(plan, data=data, wanted=own))
-        except BoardprofError as error:
-            if len(plans) == 1:
-                raise
-            if is_chosen(plan):
-                found.append(_Failure(_of_benchmark(plan, error), [], None))
-            continue
-        wanted.append(own)
-        names |= dict.fromkeys(boards)
-        for spec, setting in itertools.product(specs, settings):
-            place = (spec.folder, setting.path, setting.code)
-            groups.setdefault(place, (spec, []))[1].append(setting)
-    if len(names) > 1 and any(plan.energy is not None for plan in plans):
-        raise UsageError(
-            "--energy measures one board, but several boards were given.", hint="give one board"
-        )
-    interrupted = False
-    taken: list[_Taken] = []
-    try:
-        counts = [len([*filter(is_chosen, group)]) for _, group in groups.values()]
-        is_known = all(plan.function != ALL for _, group in groups.values() for plan in group)
-        for index, (spec, group) in enumerate(groups.values()):
-            if counts[index]:
-                flags = None if group[0].sweep is None else group[0].code.cflags
-                told = results(
-                    spec,
-                    group,
-                    listener,
-                    is_chosen=is_chosen,
-                    place=(sum(counts[:index]), sum(counts)) if is_known else None,
-                    on_measured=lambda *of, spec=spec, group=group: taken.append(
-                        _Taken(spec, group, *of)
-                    ),
-                )
-                _take(told, spec.name, flags, measurements, found)
-        measurements = (_in_turns(taken, listener) if in_turns else None) or measurements
-    except KeyboardInterrupt:
-        if not measurements:
-            raise
-        interrupted = True
-    failures = [each.error for each in found]
-    for metrics in wanted:
-        failures = metrics.failures(failures, listener.on_note)
-    for each in found:
-        each.name_places([*names])
-    missing, wrong = [], []
-    for failure in failures:
-        line = failure.message.partition("\n")[0]
-        if isinstance(failure, WrongOutputError):
-            wrong.append(line.removesuffix("."))
-        else:
-            missing.append(line.removesuffix(":"))
-    missing += [text for metrics in wanted for text in metrics.left_out()]
-    missing += ["the rest, after it was interrupted"] if interrupted else []
-    report = None
-    if measurements:
-        places = {plan.benchmark: place for place, plan in enumerate(plans)}
-        measurements.sort(key=lambda each: places.get(each.label or each.function, 0))
-        if plans[0].case:  # what is compared has the same arguments
-            calls = [*dict.fromkeys(each.arguments for each in measurements)]
-            measurements.sort(key=lambda each: calls.index(each.arguments))
-        # The flags of a benchmark are its own: its name tells its rows apart.
-        swept = plans[0].sweep is not None or (False if plans[0].benchmark else None)
-        report = assemble(
-            measurements,
-            swept=swept,
-            missing=missing,
-            wrong=wrong,
-            alternatives=len({plan.function for plan in plans if plan.case}) > 1,
-        )
-    return Outcome(report, tuple(failures), interrupted)
-
-
-@dataclass(frozen=True)
-class _Taken:
-    """What a plan has measured."""
-
-    spec: BoardSpec
-    group: Sequence[Plan]  # that share the firmware
-    plan: Plan
-    measurement: Measurement
-    time_s: float
-
-    @property
-    def sessions(self) -> int:
-        """How many sessions its samples can come from."""
-        return min(SESSIONS, len(self.measurement.samples))
-
-    @property
-    def repeat(self) -> int:
-        """How many samples each session takes."""
-        return math.ceil(len(self.measurement.samples) / self.sessions)
-
-    @property
-    def session_s(self) -> float:
-        """About how long a session takes."""
-        warmup, rest = self.measurement.warmup, _AFTER + 1
-        calls = warmup + len(self.measurement.samples) + rest
-        return self.time_s * (warmup + self.repeat + rest) / calls
-
-
-SESSIONS = 10
-"""Sessions of each side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
-
-_MOST_S = 3.0
-"""What would take longer for each row is not measured again: its samples are spread over time."""
-
-
-def _in_turns(taken: Sequence[_Taken], listener: Listener) -> list[Measurement] | None:
-    """Measure what is compared again, in alternating sessions; None if that is not needed.
-
-    On the clock of an operating system, ten samples are often taken within a millisecond. What
-    varies from one millisecond to the next, and from process to process, then looks like a
-    difference between two functions.
-    """
-    again = [
-        each
-        for each in taken
-        if each.spec.clock.kind == "measured" and each.plan.connection.port is None
-    ]
-    settings = {(each.spec.name, each.plan.code.cflags, each.plan.function) for each in again}
-    plans = [each.plan for each in again]
-    is_compared = any(plan.sweep is not None or plan.case for plan in plans)
-    is_special = any(plan.cold or plan.hotspots or plan.energy or plan.benchmark for plan in plans)
-    in_all_s = sum(each.session_s * each.sessions for each in again)
-    if len(settings) < 2 or not is_compared or is_special or in_all_s > _MOST_S * len(again):
-        return None
-    found: dict[int, list[Measurement]] = {index: [] for index in range(len(again))}
-    steps = sum(each.sessions for each in again)
-    with activity(f"alternating between {len(again)} rows", steps) as done:
-        for session in range(SESSIONS):
-            places = [place for place, each in enumerate(again) if session < each.sessions]
-            for place in places if session % 2 == 0 else reversed(places):
-                try:
-                    with shown_by(lambda what, done, total: None):
-                        found[place] += _session(again[place], listener)
-                except BoardprofError:
-                    return None  # the samples from before are good
-                done(sum(map(len, found.values())))
-    sessions = {id(each): found[place] for place, each in enumerate(again)}
-    return [m for each in taken for m in sessions.get(id(each), [each.measurement])]
-
-
-def _session(taken: _Taken, listener: Listener) -> list[Measurement]:
-    """Take a part of the samples of what was measured before."""
-    before, plan = taken.measurement, taken.plan
-    target = f"{plan.path}:{before.function}" if plan.path else before.function
-    again = replace(
-        plan,
-        target=target,
-        number=before.number,
-        warmup=before.warmup,
-        repeat=taken.repeat,
-        data=replace(plan.data, expectations=(), folder=None),
-    )
-    group = [again if each is plan else each for each in taken.group]
-    found = results(taken.spec, group, listener, is_chosen=lambda each: each is again)
-    with closing(found):
-        got = [*found]
-    for each in got:
-        if isinstance(each, BoardprofError):
-            raise each
-    return [each for each in got if isinstance(each, Measurement)]
-
-
-def once(on_note: Note) -> Note:
-    """Return a callback that passes each note on once."""
-    noted: set[str] = set()
-
-    def note(text: str) -> None:
-        if text not in noted:
-            noted.add(text)
-            on_note(text)
-
-    return note
-
-
-@dataclass(frozen=True)
-class _Failure:
-    """An error, the boards on which it occurred, and the setting of a sweep."""
-
-    error: BoardprofError
-    boards: list[str]
-    setting: str | None
-
-    def name_places(self, boards: Sequence[str]) -> None:
-        """Add to the error where it happened, if that is ambiguous."""
-        # A mistake in the plan itself is one on all boards, so it names no board.
-        wrong = list(dict.fromkeys(self.boards))
-        is_told = any(name in self.error.message for name in wrong)
-        is_general = isinstance(self.error, UsageError) and len(wrong) == len(boards)
-        at = "for" if isinstance(self.error, BuildError) else "on"
-        is_placed = len(boards) > 1 and not is_told and not is_general
-        places = [f"{at} {', '.join(wrong)}"] if is_placed else []
-        if self.setting is not None:
-            places.append(f"with {self.setting or 'no flags'}")
-        if places:
-            where = ", ".join(places)
-            self.error.message = f"{where[0].upper()}{where[1:]}: {self.error.message}"
-
-
-def _take(
-    found: Generator[Measurement | BoardprofError, None, None],
-    board: str,
-    flags: str | None,
-    measurements: list[Measurement],
-    failures: list[_Failure],
-) -> None:
-    """Keep the results of one board and setting as they arrive, and an error that ends them."""
-    now: list[BoardprofError] = []
-    try:
-        with closing(found):
-            for result in found:
-                if isinstance(result, Measurement):
-                    measurements.append(result)
-                elif not (
-                    isinstance(result, UsageError) and _is_told(result, board, flags, failures)
-                ):
-                    now.append(result)
-    except BoardprofError as error:
-        if not _is_told(error, board, flags, failures):
-            now.append(error)
-    finally:
-        failures += [_Failure(each, [board], flags) for each in now]
-
-
-def _is_told(
-    error: BoardprofError, board: str, flags: str | None, failures: Sequence[_Failure]
-) -> bool:
-    """Tell whether an error occurred before; a mistake in the plan does not depend on a setting."""
-    told = next((each for each in failures if str(each.error) == str(error)), None)
-    if told is None or (flags is not None and not isinstance(error, UsageError)):
-        return False
-    if board not in told.boards:
-        told.boards.append(board)
-    return True

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from boardprof.jobs.run.benchmarks import Benchmark
-    from boardprof.jobs.run.execution import Outcome
+    from boardprof.jobs.run.outcome import Outcome
     from boardprof.jobs.run.plan import Plan
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.comparison.rule import Rule
@@ -480,7 +480,7 @@ def _measured(
     request: _Request, against: Against, options: Mapping[str, Any], sources: list[Path]
 ) -> Outcome:
     """Measure; ``sources`` gets the files that were compiled."""
-    from boardprof.jobs.run.execution import run_plans
+    from boardprof.jobs.run.outcome import run_plans
 
     if against.has_turns:
         from boardprof.jobs.run.alternating import run_in_turns, two_sides

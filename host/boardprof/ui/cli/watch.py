@@ -17,7 +17,7 @@ from boardprof.base.errors import BoardprofError, BuildError, UsageError
 from boardprof.ui.cli.output import echo_error, echo_note, echo_page
 
 if TYPE_CHECKING:
-    from boardprof.jobs.run.execution import Outcome
+    from boardprof.jobs.run.outcome import Outcome
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.report.report import Report
 

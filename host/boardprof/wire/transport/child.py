@@ -17,7 +17,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from functools import cache, partial
 from pathlib import Path
 from typing import IO
@@ -56,6 +55,7 @@ if os.getppid() == int(sys.argv[1]):
 """What setpriv does, where it is not installed: PR_SET_PDEATHSIG, SIGKILL (prctl(2))."""
 
 _Child = subprocess.Popen[bytes]
+_Answers = queue.SimpleQueue[_Child | BaseException]
 
 
 class _Spawner:
@@ -66,28 +66,31 @@ class _Spawner:
     """
 
     def __init__(self) -> None:
-        self._wanted: queue.SimpleQueue[tuple[Future[_Child], Callable[[], _Child]]]
+        self._wanted: queue.SimpleQueue[tuple[_Answers, Callable[[], _Child]]]
         self._wanted = queue.SimpleQueue()
         threading.Thread(target=self._run, name="boardprof spawner", daemon=True).start()
 
     def start(self, command: list[str], output: IO[bytes], inherited: list[int]) -> _Child:
-        started: Future[_Child] = Future()
+        started: _Answers = queue.SimpleQueue()
         self._wanted.put((started, partial(_popen, command, output, inherited)))
         try:
-            return started.result(_START_S)
-        except TimeoutError as error:
+            child = started.get(timeout=_START_S)
+        except queue.Empty as error:
             raise BoardError(
                 f"{command[0]} did not start within {_START_S:g} s.",
                 hint="check whether its file system responds",
             ) from error
+        if isinstance(child, BaseException):
+            raise child
+        return child
 
     def _run(self) -> None:
         while True:
             started, start = self._wanted.get()
             try:
-                started.set_result(start())
+                started.put(start())
             except BaseException as error:
-                started.set_exception(error)
+                started.put(error)
             del started, start  # or the last child would not be let go of until the next one
 
 
