@@ -412,8 +412,10 @@ def _profile(board: Board, name: str, named: Mapping[str, object], plan: Plan) -
 def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], None]]:
     """Show how long a round takes; on a real clock the first one only."""
     # The thread that shows it would disturb later ones. By then a bar shows how many are done.
-    limit = f"{board.session.timeout_s:g} s at most"
-    return waiting(f"waiting for {what}, {limit}", once=not board.spec.clock.is_emulated)
+    is_emulated = board.spec.clock.is_emulated  # else the board ends the call first
+    limit_s = None if is_emulated else board.session.line.limit_s
+    limit = f"{limit_s or board.session.timeout_s:g} s at most"
+    return waiting(f"waiting for {what}, {limit}", once=not is_emulated)
 
 
 def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
