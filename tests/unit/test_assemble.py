@@ -68,6 +68,13 @@ def test_a_simulated_clock_gives_no_duration_and_percent_goes_by_instructions() 
     assert row["Perturbation (%)"] == Ratio(9.9)  # 1000 less 901
 
 
+def test_samples_of_different_numbers_of_calls_are_no_shares_of_a_whole() -> None:
+    other = replace(measurement(number=4), function="iir")
+    assert all("Percent" not in row for row in assemble([measurement(), other]).calls)
+    alike = replace(measurement(), function="iir")
+    assert all("Percent" in row for row in assemble([measurement(), alike]).calls)
+
+
 def test_the_total_is_the_sum_over_all_replies() -> None:
     total = assemble([measurement()]).device_metrics["m4"]
     assert (total["instructions"], total["ticks"]) == (Count(4000), Count(2000))
