@@ -89,6 +89,16 @@ def test_a_run_with_more_calls_in_a_sample_is_not_compared_with(history: dict[st
     assert " since #1" in run(history, *board).out
 
 
+def test_several_calls_of_one_that_changes_an_array_are_not_compared_with_one(
+    history: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "more.c").write_text("void more(int *x) { x[0]++; }\n")
+    words = ("run", "more.c:more", "x=[1]:ones")
+    for more, told in (((), False), (("--number", "100"), False), (("--number", "1"), True)):
+        done = boardprof(*words, *more, environment=history, folder=tmp_path)
+        assert (" since #1" in done.out) is told, done.out
+
+
 def test_a_function_of_that_name_in_another_file_is_not_compared_with(
     history: dict[str, str], tmp_path: Path
 ) -> None:

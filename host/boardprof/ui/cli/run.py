@@ -624,7 +624,8 @@ def _since(report: Report, request: _Request, options: Mapping[str, Any]) -> Com
 def _have_same_number(before: Report, after: Report) -> bool:
     """Tell whether samples of the same functions have the same number of calls.
 
-    For an operating system's clock, `run` chooses the number by the time of a call.
+    For an operating system's clock, `run` chooses the number by the time of a call. That does not
+    matter unless calls write to arrays.
     """
     from boardprof.results.record import NO_RECORD
 
@@ -632,7 +633,7 @@ def _have_same_number(before: Report, after: Report) -> bool:
         {
             (each.device, each.label or each.name): each.number
             for each in record.measurements
-            if (device := record.devices.get(each.device)) is None or not device.cpu
+            if (device := record.devices.get(each.device)) is None or not device.cpu or each.outputs
         }
         for record in (one.record or NO_RECORD for one in (before, after))
     )
