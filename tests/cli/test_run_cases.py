@@ -108,9 +108,9 @@ def test_medians_are_a_line_of_csv_for_each_function_and_metric(source: str) -> 
     words = ("-b", "qemu-rv32", f"{source}:slower", "n=3", "--number", "4")
     done = boardprof("run", "-q", *words, "--export", "medians=-")
     header, *lines = done.out.splitlines()
-    named = "name,label,arguments,flags,device,metric,samples,median,min,max,mean,stddev"
+    named = "name,label,arguments,flags,device,metric,samples,median,min,max,mean,stddev,p25,p75"
     assert header == f"{named},argument_n"
-    assert '"slower","","n=3","","qemu-rv32","instructions",10,5,5,5,5,0.0,3' in lines
+    assert '"slower","","n=3","","qemu-rv32","instructions",10,5,5,5,5,0.0,5,5,3' in lines
 
 
 def test_the_best_function_of_a_list_is_told(source: str) -> None:

@@ -203,7 +203,7 @@ def test_a_change_of_the_same_build_is_not_one_of_the_code() -> None:
     build = (("qemu-rv32 build", "4ab2f0de80ecc2b0"),)
     other = (("qemu-rv32 build", "17d0c4b6a51e0f7d"),)
     same = replace(since, before_facts=build, after_facts=build)
-    assert "exact; +10.00 % (same build) since #6\n" in answer(after, since=same)
+    assert "exact; same build (+10.00 %) since #6\n" in answer(after, since=same)
     changed = replace(since, before_facts=build, after_facts=other)
     assert "exact; +10.00 % since #6\n" in answer(after, since=changed)
 

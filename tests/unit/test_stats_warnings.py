@@ -196,9 +196,10 @@ def test_samples_on_this_machine_that_vary_much_are_noise_of_the_host() -> None:
     assert kinds(values) == []  # of another board, this machine's load says nothing
 
 
-def test_one_sample_that_another_program_delayed_has_one_warning_without_masking() -> None:
+def test_a_tenth_of_samples_that_other_programs_delayed_is_no_warning() -> None:
     host = {"clock_kind": "measured", "emulated": False}
-    [found] = doubts([*STEADY, 1600.0], facts=host)
+    assert doubts([*STEADY, 1600.0], facts=host) == []
+    [found] = doubts([*STEADY, 1600.0, 2900.0], facts=host)
     assert found.kind == "outliers"
     assert found.hint == "Stop other programs, or take more samples: --repeat 100."
 

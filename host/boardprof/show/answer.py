@@ -65,6 +65,11 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
         difference(least.key, least, each, FALSE_ALARMS, sessions).verdict for each in settings
     ]
     shares = [_half(each) / abs(float(each.summary.median or 1)) for each in settings]
+    own = shares[settings.index(least)]
+    for place, (each, share) in enumerate(zip(settings, shares, strict=True)):
+        more = float(each.summary.median / (least.summary.median or 1)) - 1
+        if verdicts[place] == "worse" and more <= (more + 1) * math.hypot(share, own):
+            verdicts[place] = "noise"  # the interval of the ratio has 1 in it
     found = []
     for each, verdict, share in zip(settings, verdicts, shares, strict=True):
         ratio = each.summary.median / first
@@ -200,7 +205,7 @@ class _Row:
             return "output changed" if self.has_other_output else "no change"
         unclear = "" if self.change.verdict in _TONES else f" ({self.change.verdict})"
         if self.has_same_build and not unclear:
-            unclear = " (same build)"
+            return f"same build ({change_text(self.change)})"
         return f"{change_text(self.change)}{unclear}"
 
     def value(self, metric: str) -> str:
@@ -257,10 +262,10 @@ def _own_half(group: GroupSummary) -> float:
     return max(half_range(group.summary), step)
 
 
-_UNITS: Final = {1_000_000: ("s", 10), 1000: ("ms", 10), 1: ("us", 0.1), 0.001: ("ns", 0)}
+_UNITS: Final = {1_000_000: ("s", 10), 1000: ("ms", 10), 1: ("us", 1), 0.001: ("ns", 0)}
 """The units of time by their microseconds, and the least of all times in that unit."""
 
-_LARGE: Final = 1000
+_LARGE: Final = 100
 """A time of as many units is shown in that unit, however small others are."""
 
 
@@ -476,7 +481,15 @@ def _alike(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> list[str]
             [place] = best
             next_best = min((i for i in numbers if i != place), key=lambda i: _rank(rows[i].judged))
             lines += _times(rows[place], rows[next_best], has_others=len(settings) > 1)
+    compared = [rows[i].judged for numbers in settings for i in numbers if len(numbers) > 1]
+    if any(each.clock_kind == "measured" and each.sessions == 1 for each in compared):
+        lines.append(_ONE_AFTER_ANOTHER)
     return lines
+
+
+_ONE_AFTER_ANOTHER: Final = (
+    "They were measured one after the other: a slow moment of the machine may have met only one."
+)
 
 
 _FEW: Final = 5

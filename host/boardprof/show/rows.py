@@ -93,13 +93,17 @@ def render_medians(report: Report) -> str:
         key, found = each.key, each.summary
         texts = (key.name, key.label, key.shapes, key.flags, key.device, each.metric)
         spread = [repr(found.stddev) if found.stddev is not None else ""]
+        quartiles = [repr(found.percentiles[25]), repr(found.percentiles[75])]
         ends = [*map(repr, (found.median, found.minimum, found.maximum, found.mean)), *spread]
+        ends += quartiles
         own = [_quoted_if_needed(values[name]) if name in values else "" for name in names]
         lines.append(",".join([*map(_quoted, texts), f"{found.n}", *ends, *own]))
     return _text(lines)
 
 
-_MEDIANS: Final = "name,label,arguments,flags,device,metric,samples,median,min,max,mean,stddev"
+_MEDIANS: Final = (
+    "name,label,arguments,flags,device,metric,samples,median,min,max,mean,stddev,p25,p75"
+)
 
 
 # -- pandas --------------------------------------------------------------------------------------

@@ -352,7 +352,8 @@ def _more_calls(plan: Plan, measurement: Measurement) -> int:
     On other boards a function may cost more in its first call of a sample, and that is measured.
     """
     is_fixed = plan.number is not None or plan.cold or plan.energy is not None
-    is_fixed = is_fixed or not measurement.device.cpu or bool(measurement.changed)
+    changes = measurement.changed or measurement.kept
+    is_fixed = is_fixed or not measurement.device.cpu or bool(changes)
     if is_fixed or not _calls_are_alike(measurement):
         return 0
     number = calls_needed(assemble([measurement]))

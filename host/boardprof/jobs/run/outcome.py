@@ -163,7 +163,7 @@ _OTHER_CALLS = 3
 SESSIONS = 10
 """Sessions of each side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
 
-_MOST_S = 3.0
+_MOST_S = 5.0
 """What would take longer for each row is not measured again: its samples are spread over time."""
 
 
@@ -194,7 +194,9 @@ def _in_turns(taken: Sequence[_Taken], listener: Listener) -> list[Measurement] 
             for place in places if session % 2 == 0 else reversed(places):
                 try:
                     with shown_by(lambda what, done, total: None):
-                        found[place] += _session(again[place], listener)
+                        found[place] += _session(
+                            again[place], _number(again[place], again), listener
+                        )
                 except BoardprofError:
                     return None  # the samples from before are good
                 done(sum(map(len, found.values())))
@@ -202,14 +204,24 @@ def _in_turns(taken: Sequence[_Taken], listener: Listener) -> list[Measurement] 
     return [m for each in taken for m in sessions.get(id(each), [each.measurement])]
 
 
-def _session(taken: _Taken, listener: Listener) -> list[Measurement]:
+def _number(taken: _Taken, others: Sequence[_Taken]) -> int:
+    """Return how many calls a sample needs; as many as in those that it is compared with."""
+    numbers = [
+        each.measurement.number
+        for each in others
+        if each.spec is taken.spec and each.measurement.arguments == taken.measurement.arguments
+    ]
+    return max(numbers) if min(numbers) > 1 else taken.measurement.number
+
+
+def _session(taken: _Taken, number: int, listener: Listener) -> list[Measurement]:
     """Take a part of the samples of what was measured before."""
     before, plan = taken.measurement, taken.plan
     target = f"{plan.path}:{before.function}" if plan.path else before.function
     again = replace(
         plan,
         target=target,
-        number=before.number,
+        number=number,
         warmup=before.warmup,
         repeat=taken.repeat,
         data=replace(plan.data, expectations=(), folder=None),

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 
 from boardprof.base.connection import Connection
@@ -342,7 +343,7 @@ def _listed(name: str, values: str) -> list[str]:
     return listed
 
 
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:([:*])(\d+))?")
+_RANGE = re.compile(r"(-?N)\.\.(-?N)(?:([:*])(N))?".replace("N", r"\d+(?:\.\d+)?"))
 _MOST_VALUES = 1000
 
 
@@ -352,13 +353,13 @@ def _range(text: str) -> Iterator[str]:
     if found is None:
         yield text
         return
-    first, last, step = int(found[1]), int(found[2]), int(found[4] or 1)
-    if first > last or step < 1 or (found[3] == "*" and (step < 2 or first < 1)):
+    first, last, step = Decimal(found[1]), Decimal(found[2]), Decimal(found[4] or 1)
+    if first > last or step <= 0 or (found[3] == "*" and (step <= 1 or first <= 0)):
         raise UsageError(f"{text} has no numbers.", hint="1..8, 0..100:25 or 16..1024*2")
     for _ in range(_MOST_VALUES):
         if first > last:
             return
-        yield str(first)
+        yield f"{first:f}"
         first = first * step if found[3] == "*" else first + step
     raise UsageError(f"{text} has more than {_MOST_VALUES} numbers.", hint=f"{text}:STEP")
 

@@ -168,7 +168,8 @@ def _out_of_bounds(function: str, array: ArrayArgument, offset: int) -> DeviceBo
     index, size = offset // array.wire.itemsize, array.size
     fields = array.struct.fields if array.struct is not None else ()
     tail = fields[-1].name if fields and fields[-1].shape[:1] == (0,) else None
-    has = f"{size // array.wire.itemsize:,} elements ({size:,} bytes)"
+    count = size // array.wire.itemsize
+    has = f"{count:,} element{'s' * (count != 1)} ({size:,} bytes)"
     return DeviceBoundsError(
         f"{function} wrote outside of {array.name}, which has {has}: "
         f"{array.name}[{index:,}] was changed, at byte {offset:,}.",

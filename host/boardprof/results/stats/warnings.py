@@ -46,8 +46,8 @@ normal, and one in twenty if it is exponential. With the 3.5 by which `Summary` 
 would be one in seven, and almost every report.
 """
 
-_RARE = 0.05
-"""A smaller share of outliers is usual beside other programs, and does not move a median."""
+_RARE = 0.1
+"""Up to this share of outliers is usual beside other programs, and does not move a median."""
 
 _DRIFT_P = 0.001
 """This is tested in every run, so false alarms must be rare: they occur in one of 500 runs."""
@@ -226,6 +226,8 @@ def _bimodal(group: GroupSummary) -> _Doubts:
 def _stand_apart(group: GroupSummary) -> _Doubts:
     if (apart := _apart(group)) is None:
         return
+    if _shares_its_cpu(group) and len(apart.indices) <= _RARE * group.summary.n:
+        return
     n, difference = len(apart.indices), apart.middle - apart.most
     unit = group.metric.removesuffix("s") if abs(difference) == 1 else group.metric
     unit = "us" if group.metric.endswith("(us)") else unit
@@ -283,14 +285,16 @@ def _slight(group: GroupSummary) -> _Doubts:
     taken, median = float(group.overhead.taken), float(group.summary.median)
     many = _more_calls("overhead", group)
     longer = f"Make the samples longer: --number {many}. Or count instructions where you can."
+    longer = _as_given(many) if group.writes_arrays else longer
     if many > MOST_CALLS:
         longer = "A longer sample does not help. Count instructions, as emulated boards do."
+    unit = " us" if group.metric.endswith("(us)") else ""
+    rest = f"the {median:.3g}{unit} that remain" if median > 0 else "what remains"
     if group.overhead.doubt > median:
         yield (
-            f"the measurement overhead is {taken:.3g} per {one_of([group.key.label])}, "
-            f"more than the {median:.3g} that "
-            "remain after it is subtracted.",
-            _as_given(many) if group.writes_arrays else longer,
+            f"the measurement overhead is {taken:.3g}{unit} per {one_of([group.key.label])}, "
+            f"more than {rest} after it is subtracted.",
+            longer,
         )
 
 
@@ -363,7 +367,7 @@ def _outlying(group: GroupSummary) -> _Doubts:
         for i in far
         if (i > 0 or not _first_is_slow(group)) and _matters(group, float(group.values[i]) - median)
     ]
-    is_rare = _shares_its_cpu(group) and len(found) < _RARE * group.summary.n
+    is_rare = _shares_its_cpu(group) and len(found) <= _RARE * group.summary.n
     if group.summary.n < _LEAST_FOR_SHAPE or not found or is_rare:
         return
     if any(_bimodal(group)) or _apart(group) is not None:

@@ -234,8 +234,9 @@ def mistake_text(error: click.ClickException) -> str:
 
 
 _OF_HYPERFINE: Final = {
-    **dict.fromkeys(("--runs", "--min-runs", "--max-runs"), "--repeat"),
-    "--parameter-scan": "--parameter-list",
+    **dict.fromkeys(("-r", "--runs", "-m", "--min-runs", "-M", "--max-runs"), "--repeat"),
+    "-w": "--warmup",
+    **dict.fromkeys(("-P", "--parameter-scan"), "--parameter-list"),
     "--export-json": "--json",
     "--export-csv": "--export medians=FILE",
     "--csv": "--export csv=FILE",
