@@ -31,12 +31,8 @@ from boardprof.results.report.calls import (
 from boardprof.results.report_json import Compat
 from boardprof.results.stats.summary import is_finite, percentile
 
-SORT_COLUMNS: Final = (DURATION, "instructions", "ticks")
-"""Columns for the size of a row: rows are sorted by the first of these that is available."""
-
-PerCall: TypeAlias = int | Decimal | Duration | None
-"""A value per call, of Counts to 28 digits; None if absent."""
-
+SORT_COLUMNS: Final = (DURATION, "instructions", "ticks")  # the first one there sorts the rows
+PerCall: TypeAlias = int | Decimal | Duration | None  # of Counts to 28 digits; None if absent
 M = TypeVar("M")
 
 _MANY: Final = 100  # with fewer values, numpy is not faster at finding a median

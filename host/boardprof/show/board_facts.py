@@ -8,8 +8,7 @@ from typing import Any
 
 from boardprof.show.layout import plain, text_table
 
-_WIDTH = 96
-"""Characters of a line of names."""
+_WIDTH = 96  # characters of a line of names
 
 
 def info_text(facts: Mapping[str, Any]) -> str:

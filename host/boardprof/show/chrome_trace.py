@@ -29,18 +29,13 @@ from boardprof.results.row_origins import profiles_of
 from boardprof.show.cells import KEY_COLUMNS
 from boardprof.show.flame_graph import Stacks, stacks_of, weights_of
 
-OWN_KEYS = ("schemaVersion", "displayTimeUnit", "traceEvents")
-"""Keys of a trace file besides its metadata."""
-
+OWN_KEYS = ("schemaVersion", "displayTimeUnit", "traceEvents")  # of a file, besides its metadata
 _ENCODE = json.JSONEncoder(allow_nan=False).encode
-_MOST = (1 << 63) - 1
-"""Largest integer that all readers accept."""
-
+_MOST = (1 << 63) - 1  # largest integer that all readers accept
 _ORDER = "samples in run order, end to end; when each began was not recorded"
 _PROFILE_ORDER = "a call path once, as long as all calls on it together; not in the order of time"
 _TEXTS = ("Argument Shapes", "Flags")
-_MOST_NS = (1 << 53) - 1
-"""Largest time in ns that is exact as a float, as which readers parse it."""
+_MOST_NS = (1 << 53) - 1  # largest time in ns that is exact as a float, as which readers parse it
 
 
 class Track(NamedTuple):

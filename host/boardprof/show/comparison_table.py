@@ -45,17 +45,11 @@ _VERDICTS: Final = (
     *("worse", "better", "changed", "noise", "within overhead", "too few samples", "other calls"),
     *("other inputs", "doubtful", "output changed", "same", "added", "removed"),
 )
-_MOST = 5
-"""Functions, and lines, that are shown."""
-
+_MOST = 5  # functions, and lines, that are shown
 _LONGEST = 60
 
-_ALL_WHOLE = 100
-"""From here on, three digits have no fraction."""
-
-_COSTS, _TEXTS = ("Before", "After", "Change"), ("What", "Source")
-"""Columns of `change_rows`."""
-
+_ALL_WHOLE = 100  # from here on, three digits have no fraction
+_COSTS, _TEXTS = ("Before", "After", "Change"), ("What", "Source")  # columns of `change_rows`
 _SAMPLED = "Sampled: estimates. Changes smaller than their uncertainty are left out."
 
 

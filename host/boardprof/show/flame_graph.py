@@ -31,12 +31,8 @@ from boardprof.show.cells import KEY_COLUMNS, text_of
 
 _NO_WEIGHTS: Final = frozenset(["Count", LABEL, *LEVELS, *KEY_COLUMNS])
 
-Weight: TypeAlias = int | float
-"""A Count, exact, or a Duration in us; never below zero, infinite or NaN."""
-
-INTERRUPTED = "(interrupts)"
-"""The frame above all handlers: they are not part of the call."""
-
+Weight: TypeAlias = int | float  # a Count, or a Duration in us; never below zero, infinite or NaN
+INTERRUPTED = "(interrupts)"  # the frame above all handlers: they are not part of the call
 Stack = tuple[Frame, ...]
 """Outermost first. A caller has the line at which its function begins, the innermost its own."""
 

@@ -39,9 +39,7 @@ from boardprof.show.cells import cell, heading, number_text, plural
 from boardprof.show.html_data import page_view, profile_views
 from boardprof.show.layout import Page, Table, text_table
 
-_PACKED_FROM: Final = 1 << 20
-"""From this number of characters on, JSON is embedded compressed."""
-
+_PACKED_FROM: Final = 1 << 20  # from this number of characters on, JSON is embedded compressed
 _REPORT: Final = "boardprof-report"
 _BEFORE: Final = "boardprof-report-before"
 
@@ -50,9 +48,7 @@ _CLOCKS = {
     "declared": ("Declared clock", False),
     "simulated": ("Simulated clock: no wall time", True),
 }
-_SHOWN = 1
-"""Number of warnings of one kind that are not folded up."""
-
+_SHOWN = 1  # number of warnings of one kind that are not folded up
 _CAUTION = frozenset(
     {
         *("warning", "unsupported", "stack unknown", "estimated", "of several runs"),

@@ -37,17 +37,10 @@ _KINDS: Final[dict[type[Metric], str]] = {
     Ratio: "ratio",
 }
 _LAST: Final = (STACK, PERTURBATION)
-_IDENTITY: Final = ("build", "compiler", "flags")
-"""Facts that distinguish two runs."""
-
-_COMPARABLE: Final = (DURATION, "cycles", "instructions")
-"""Metrics that mean the same on all boards; ticks depend on each board's clock."""
-
-_OWN: Final = -1
-"""The leading metric of each row, if the rows have no metric in common."""
-
-_EXACT_FLOAT: Final = 1 << 53
-"""Integers below this are exact in JavaScript."""
+_IDENTITY: Final = ("build", "compiler", "flags")  # facts that distinguish two runs
+_COMPARABLE: Final = (DURATION, "cycles", "instructions")  # ticks depend on each board's clock
+_OWN: Final = -1  # the leading metric of each row, if the rows have no metric in common
+_EXACT_FLOAT: Final = 1 << 53  # integers below this are exact in JavaScript
 
 
 def page_view(

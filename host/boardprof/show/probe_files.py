@@ -51,8 +51,8 @@ _TYPE, _NAME, _TRACK, _INTEGER, _DOUBLE = 9, 10, 11, 30, 44  # of TrackEvent
 _COUNT, _BYTES = 2, 3  # CounterDescriptor.Unit
 _EXPLICIT = 3  # TrackDescriptor.ChildTracksOrdering
 
+# What is before an event's packet, by its length; none is longer.
 _HEADS = [varint(_PACKET << 3 | 2) + varint(length) for length in range(128)]
-"""What is before an event's packet, by its length; none is longer."""
 
 
 def render_perfetto(run: ProbeRun) -> bytes:
@@ -152,8 +152,9 @@ def _timed(times: Ints, events: Iterable[bytes]) -> Iterator[bytes]:
 # -- Chrome --------------------------------------------------------------------------------------
 
 
-_Entry: TypeAlias = tuple[int, str]
-"""When an event began, and its entry in JSON, which is made at once: there may be millions."""
+_Entry: TypeAlias = tuple[
+    int, str
+]  # begin, and the entry in JSON, made at once: there are millions
 
 
 def render_probe_chrome(run: ProbeRun) -> str:
@@ -297,8 +298,7 @@ def _add(sums: dict[_Path, int], base: _Path, lane: Lane, names: Sequence[str]) 
 
 # -- a page -----------------------------------------------------------------------------------
 
-MOST_EVENTS = 200_000
-"""More would make a page of many megabytes."""
+MOST_EVENTS = 200_000  # more would make a page of many megabytes
 
 
 def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) -> str:

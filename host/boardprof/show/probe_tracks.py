@@ -24,9 +24,7 @@ from boardprof.results.probes.timeline import UNKNOWN_TASK, Passes, Timeline
 from boardprof.show.chrome_trace import nesting
 from boardprof_protocol.codes import ProbeKind, TraceId
 
-DROPPED = "events dropped"
-"""Name of a mark where the board has dropped events, and of their counter."""
-
+DROPPED = "events dropped"  # name of a mark where the board has dropped some, and of their counter
 _NS = 10**9
 
 

@@ -36,8 +36,7 @@ from boardprof.show import protobuf
 from boardprof.show.flame_graph import stacks_of
 from boardprof.show.profile_tables import profiles_in
 
-_UNKNOWN = "???"
-"""What callgrind calls a file or a function that it does not know."""
+_UNKNOWN = "???"  # what callgrind calls a file or a function that it does not know
 
 
 def render_callgrind(report: Report) -> str:

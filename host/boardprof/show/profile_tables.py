@@ -21,17 +21,11 @@ from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.show.cells import plural
 from boardprof.show.layout import Page, Table, record_table
 
-CONTEXT = 2
-"""Lines of source that are shown around those that ran."""
-
-_LEAST_SHARE = 0.0005
-"""Less than this rounds to 0.0 %."""
-
+CONTEXT = 2  # lines of source that are shown around those that ran
+_LEAST_SHARE = 0.0005  # less than this rounds to 0.0 %
 _INTERVAL = "95 % interval"
 
-_RANGE = "Low to high"
-"""What modelled cycles may be."""
-
+_RANGE = "Low to high"  # what modelled cycles may be
 _SINGULAR = {"cycles": "cycle", "instructions": "instruction", "samples": "sample"}
 
 

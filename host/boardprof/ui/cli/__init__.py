@@ -104,8 +104,7 @@ def _failed(error: Exception, arguments: list[str] | None) -> int:
     return for_bisect(BoardprofError.exit_code) if bisects(arguments) else BoardprofError.exit_code
 
 
-_received: list[int] = []
-"""Signals other than Ctrl-C that interrupted the command."""
+_received: list[int] = []  # signals other than Ctrl-C that interrupted the command
 
 
 def _interrupt_by(*numbers: int) -> None:

@@ -239,11 +239,8 @@ def metrics_info(board: Board) -> dict[str, Any]:
     }
 
 
-_ANSWER_S = 2.0
-"""How long to wait for an agent, which answers at once unless a call is in progress."""
-
-_SHOWN = 40
-"""Characters shown of a line that other firmware prints."""
+_ANSWER_S = 2.0  # how long to wait for an agent, which answers at once unless a call is in progress
+_SHOWN = 40  # characters shown of a line that other firmware prints
 
 
 def _find_ports(ports: Sequence[str], baud: int | None) -> list[dict[str, str]]:

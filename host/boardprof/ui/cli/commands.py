@@ -40,7 +40,7 @@ from boardprof.ui.cli.output import (
     take_every_character,
 )
 
-_SECTIONS = {
+_SECTIONS = {  # of the help, in its order
     "Measure": "run check hotspots tune",
     "Look at results": "show compare history trend export decode",
     "Watch running firmware": "trace top dump",
@@ -48,11 +48,10 @@ _SECTIONS = {
     "Build firmware": "functions build flash agent glue runtime",
     "More": "new fleet worker completion",
 }
-"""Of the help, in its order."""
 
 _NAMES = tuple(" ".join(_SECTIONS.values()).split())
 
-_MODULES = {
+_MODULES = {  # of commands that are not in the module of their name; completion is here
     **dict.fromkeys(("devices", "info", "metrics", "doctor"), "boards"),
     **dict.fromkeys(("build", "flash", "agent", "glue", "runtime", "new"), "firmware"),
     "check": "benchmarks",
@@ -61,8 +60,6 @@ _MODULES = {
     **dict.fromkeys(("hotspots", "trace", "top", "dump"), "recording"),
     **dict.fromkeys(("export", "decode"), "show"),
 }
-"""The module that has a command; completion is here, others are in the module of their name."""
-
 
 _SETTINGS = (
     "Options of a command, except --json, --bisect, --tag, --watch and --help, can also be set by "
@@ -233,7 +230,7 @@ def mistake_text(error: click.ClickException) -> str:
     return "\n".join([f"error: {_sentence(error)}", usage, f"Try: {path} --help"])
 
 
-_OF_HYPERFINE: Final = {
+_OF_HYPERFINE: Final = {  # options that people know from there, and what `run` has
     **dict.fromkeys(("--runs", "--min-runs", "--max-runs"), "--repeat"),
     "--parameter-scan": "--parameter-list",
     "--export-json": "--json",
@@ -241,7 +238,6 @@ _OF_HYPERFINE: Final = {
     "--csv": "--export csv=FILE",
     **dict.fromkeys(("--export-markdown", "--markdown"), "--export markdown=FILE"),
 }
-"""Options that people know from there, or from our other commands, and what `run` has."""
 
 
 def _sentence(error: click.ClickException) -> str:

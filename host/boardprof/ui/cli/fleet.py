@@ -53,12 +53,8 @@ Examples:
   boardprof fleet scheduler --port 8786
 """
 
-_MAIN = ("cycles", "instructions", "Duration (us)", "ticks")
-"""Metrics of the results' table, the best one first."""
-
-_SHOWN = 30
-"""Boards in the live table."""
-
+_MAIN = ("cycles", "instructions", "Duration (us)", "ticks")  # of the table, the best one first
+_SHOWN = 30  # boards in the live table
 _REDRAW_S = 0.2
 _PATIENCE_S = 3.0
 _EVERY_S = 30.0

@@ -34,8 +34,7 @@ from boardprof.ui.cli.output import echo_command, echo_json, echo_lines, echo_no
 
 _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".S", ".s"}
 _MOST_LINES = 40
-_MOST_NAMES = 8
-"""Names of an enum that are listed."""
+_MOST_NAMES = 8  # names of an enum that are listed
 _WIDEST = 60
 _MANGLED = "its name is not a C name"
 

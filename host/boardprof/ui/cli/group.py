@@ -36,11 +36,8 @@ class _MaybeFile(click.types.StringParamType):
         return complete_file(ctx, param, incomplete)
 
 
-MOST_USED = "Most used"
-"""The section of options that ``-h`` shows; ``--help`` shows all."""
-
-_SHORT = "boardprof.short_help"
-"""In a context's ``meta`` if its help is the short one."""
+MOST_USED = "Most used"  # the section of options that ``-h`` shows; ``--help`` shows all
+_SHORT = "boardprof.short_help"  # in a context's ``meta`` if its help is the short one
 
 
 class SectionedCommand(click.Command):
@@ -97,7 +94,7 @@ def _with_tracebacks(ctx: click.Context, option: click.Parameter, value: bool) -
     return value
 
 
-_COMMON_OPTIONS = (
+_COMMON_OPTIONS = (  # options of every command: results and errors stay; and see `show_tracebacks`
     click.Option(
         ["-q", "--quiet"],
         is_flag=True,
@@ -115,7 +112,6 @@ _COMMON_OPTIONS = (
         help="Show the traceback of an internal error (exit code 70).",
     ),
 )
-"""Options of every command: results and errors stay; and see `show_tracebacks`."""
 
 
 class Commands(click.Group):
@@ -190,24 +186,17 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-PROJECT_FILES = "boardprof.files"
-"""Key of the settings files in a context's ``meta``."""
-
-_NOT_A_SETTING = {"help", "version", "json", "bisect", "tag", "watch"}
-"""Options that only make sense for one call of a command."""
-
-_BESIDE_OPTIONS = {"project"}
-"""Settings without an option."""
-
+PROJECT_FILES = "boardprof.files"  # key of the settings files in a context's ``meta``
+_NOT_A_SETTING = {"help", "version", "json", "bisect", "tag", "watch"}  # only for one command
+_BESIDE_OPTIONS = {"project"}  # settings without an option
 _PREFIX = "BOARDPROF_"
 _OTHER_VARIABLES = frozenset(["HISTORY", "KEY", "PROJECT"])
-_OF_BUILDS = frozenset(
+_OF_BUILDS = frozenset(  # variables of build files, which make puts into the environment
     (
         *("ALSO", "AR", "ARCH", "ARENA", "BUILD", "COLLECTORS", "COMMAND", "CPPFLAGS"),
         *("FREESTANDING", "LIBRARY", "MTU", "OBJECTS", "RUNTIME", "SLOT_BYTES", "STACK"),
     )
 )
-"""Variables of boardprof.mk and the other build files, which make puts into the environment."""
 
 
 def apply_settings(ctx: click.Context, config: str | None, profile: str | None) -> None:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from boardprof.target.cfunction import CFunction
 
 
-LONGEST_S = 1_000_000
-"""Largest value of an option for a time."""
+LONGEST_S = 1_000_000  # largest value of an option for a time
 
 
 class Real(click.FloatRange):
@@ -260,8 +259,7 @@ def expect_options(expect: str, tolerance: str) -> Decorator:
     )
 
 
-STDOUT = "-"
-"""The name that means standard output instead of a file."""
+STDOUT = "-"  # the name that means standard output instead of a file
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
 console_option = click.option("--console", is_flag=True, help="Show what the board prints.")
@@ -317,7 +315,7 @@ agent_key_option = key_option(
     "File with the key of the agent at a TCP port. [default: the key in BOARDPROF_KEY]"
 )
 
-limit_options = together(
+limit_options = together(  # whether to wait for another host, and how long a call may take
     click.option(
         "--takeover", is_flag=True, help="Take the board even if another host is using it."
     ),
@@ -332,9 +330,8 @@ limit_options = together(
         "--timeout is above 10s; none on others]",
     ),
 )
-"""Whether to wait for another host, and how long a call may take."""
 
-port_options = together(
+port_options = together(  # how to reach a board, and how long a call may take
     click.option(
         "--reset-pulse",
         type=click.Choice(["dtr", "rts"]),
@@ -363,13 +360,11 @@ port_options = together(
     agent_key_option,
     limit_options,
 )
-"""How to reach a board, and how long a call may take."""
 
-BOARD_SECTION = (
+BOARD_SECTION = (  # names of `port_options` and of the others about a board, for the help
     "board board_names port dtr rts reset_pulse baud clock key_file takeover image flash timeout_s "
     "wall_timeout_s"
 )
-"""Names of `port_options` and of the others about a board, for a section of the help."""
 
 
 def parse_connection(options: Mapping[str, Any]) -> Connection:
@@ -384,7 +379,7 @@ def parse_connection(options: Mapping[str, Any]) -> Connection:
     return Connection(port, **{name: options[name] for name in names})
 
 
-compile_options = together(
+compile_options = together(  # how sources are compiled
     click.option(
         "-O",
         "--optimize",
@@ -430,9 +425,8 @@ compile_options = together(
         help="Make a static or inlined function callable by compiling it out of line.",
     ),
 )
-"""How sources are compiled."""
 
-build_options = together(
+build_options = together(  # how a build is made
     compile_options,
     click.option(
         "--source",
@@ -457,10 +451,8 @@ build_options = together(
         "the like come from the agent.",
     ),
 )
-"""How a build is made."""
 
 BUILD_SECTION = "optimize sources includes defines cflags compile_commands ldflags keep libc"
-"""Names of `build_options`, for a section of the help."""
 
 
 def parse_plan(

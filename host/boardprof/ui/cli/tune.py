@@ -73,17 +73,10 @@ Examples:
       --minimise flash --constraint 'stack<=2048' --study fir.db
 """
 
-_HERE = "here"
-"""Value of --fleet for the boards of this machine."""
-
-_SHARE = 4
-"""Candidates that a board of a fleet measures at a time: samplers propose 16."""
-
-_TOO_SHORT: tuple[Kind, ...] = ("grain", "overhead")
-"""Kinds of warnings about samples that are too short for the board's clock."""
-
-_SHOWN = 5
-"""Rows of the live table."""
+_HERE = "here"  # value of --fleet for the boards of this machine
+_SHARE = 4  # candidates that a board of a fleet measures at a time: samplers propose 16
+_TOO_SHORT: tuple[Kind, ...] = ("grain", "overhead")  # warnings about samples that are too short
+_SHOWN = 5  # rows of the live table
 
 
 @click.command(
