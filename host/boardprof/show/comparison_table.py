@@ -182,9 +182,7 @@ def output_lines(comparison: Comparison) -> list[str]:
 
 
 def means_line(
-    comparison: Comparison,
-    name: Callable[[str], str] = str,
-    ratio: Callable[[str], str] = str,
+    comparison: Comparison, name: Callable[[str], str] = str, ratio: Callable[[str], str] = str
 ) -> str:
     """Return one line with the geometric means of after over before, or "" if there are none."""
     means = mean_ratios(comparison.rows)

@@ -156,8 +156,7 @@ def render_memory(run: ProbeRun, places: Mapping[int, str] | None = None) -> str
     heap = heap_of(run.timelines().values())
     if heap is None:
         raise UsageError(
-            f"The recording of {run.facts.board} says nothing of memory.",
-            hint=WITHOUT_MEMORY,
+            f"The recording of {run.facts.board} says nothing of memory.", hint=WITHOUT_MEMORY
         )
     return plain(memory_page(heap, places or {}))
 

@@ -34,8 +34,7 @@ def profiles_in(report: Report) -> list[ProfiledRow]:
     found = list(profiles_of(report))
     if not found:
         raise UsageError(
-            "The Report has no profile.",
-            hint="measure with: boardprof run --hotspots",
+            "The Report has no profile.", hint="measure with: boardprof run --hotspots"
         )
     return found
 
@@ -71,9 +70,7 @@ def functions_page(profile: Profile, metric: str | None = None, most: int | None
 
 
 def _ranges(
-    profile: Profile,
-    metric: str | None,
-    costs: Callable[[str], Sequence[FunctionCost | LineCost]],
+    profile: Profile, metric: str | None, costs: Callable[[str], Sequence[FunctionCost | LineCost]]
 ) -> dict[tuple[object, ...], str]:
     """Return what modelled cycles of functions or lines may be; empty for other metrics."""
     if profile.columns[profile.column(metric)] != CORE_CYCLES:

@@ -323,12 +323,7 @@ def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
 @click.command(short_help="Check this machine, a board (-b, -p) or its cable (--link).")
 @click.option("--link", is_flag=True, help="Test the line to a board.")
 @board_option
-@click.option(
-    "-p",
-    "--port",
-    metavar="PORT",
-    help="Port, as for `run`. [default: start the board]",
-)
+@click.option("-p", "--port", metavar="PORT", help="Port, as for `run`. [default: start the board]")
 @image_option
 @click.option("--baud", "bauds", metavar="N[,N...]", help="Baud rates to try on a serial port.")
 @click.option(

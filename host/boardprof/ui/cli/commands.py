@@ -33,12 +33,7 @@ from boardprof.ui.cli.group import (
     options_of,
     variables_of,
 )
-from boardprof.ui.cli.output import (
-    echo_data,
-    echo_error,
-    forget_output,
-    take_every_character,
-)
+from boardprof.ui.cli.output import echo_data, echo_error, forget_output, take_every_character
 
 _SECTIONS = {  # of the help, in its order
     "Measure": "run check hotspots tune",

@@ -223,11 +223,7 @@ def write_comment(comparison: Comparison, name: str | None) -> list[BoardprofErr
 @comment_option
 @width_option
 def compare(
-    before: str | None,
-    after: tuple[str, ...],
-    changed: bool,
-    comment: str | None,
-    **options: Any,
+    before: str | None, after: tuple[str, ...], changed: bool, comment: str | None, **options: Any
 ) -> int:
     """Compare two runs: what got better or worse, and what is only noise.
 

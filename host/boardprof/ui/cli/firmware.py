@@ -325,12 +325,7 @@ new.add_command(new_benchmarks)
 
 @new.command(short_help="Copy the folder of a board as a new board.")
 @click.argument("name")
-@click.option(
-    "--like",
-    metavar="BOARD",
-    shell_complete=complete_board,
-    help="Board to copy from.",
-)
+@click.option("--like", metavar="BOARD", shell_complete=complete_board, help="Board to copy from.")
 @click.option("--arch", metavar="ARCH", help="Or the architecture, for a board that is like none.")
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
 @json_option

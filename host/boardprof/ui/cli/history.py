@@ -259,8 +259,7 @@ def _both(ctx: click.Context, url: str | None) -> tuple[History, History]:
     }
     if url is not None and source in readers and has_password(url):
         raise UsageError(
-            readers[source],
-            hint="put it into ~/.pgpass or PGPASSWORD, and leave it out of the URL",
+            readers[source], hint="put it into ~/.pgpass or PGPASSWORD, and leave it out of the URL"
         )
     return local_history(), shared_history(url)
 
@@ -305,9 +304,7 @@ def path(as_json: bool) -> None:
 @click.argument("function")
 @board_filter_option
 @click.option(
-    "--branch",
-    metavar="NAME",
-    help="Only clean runs of this branch. [default: the current branch]",
+    "--branch", metavar="NAME", help="Only clean runs of this branch. [default: the current branch]"
 )
 @click.option(
     "--all",

@@ -437,10 +437,7 @@ build_options = together(  # how a build is made
         help="Another C, C++ or assembler file, folder, object (.o) or library (.a).",
     ),
     click.option(
-        "--ldflags",
-        metavar="FLAGS",
-        default="",
-        help='Flags for the linker, e.g. "-L lib -lfoo".',
+        "--ldflags", metavar="FLAGS", default="", help='Flags for the linker, e.g. "-L lib -lfoo".'
     ),
     click.option(
         "--libc",

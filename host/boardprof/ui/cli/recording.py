@@ -257,9 +257,7 @@ Examples:
 )
 @number_option("--calls", "Calls of TARGET.", default=1)
 @click.option(
-    "--heap",
-    is_flag=True,
-    help="Also record malloc and free; see `boardprof export memory`.",
+    "--heap", is_flag=True, help="Also record malloc and free; see `boardprof export memory`."
 )
 @click.option("--statistics", is_flag=True, help="Let the board keep the statistics of ranges.")
 @click.option("--events/--no-events", default=True, help="Record each event, or statistics alone.")
