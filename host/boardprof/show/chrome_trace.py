@@ -134,7 +134,6 @@ class _Slice(NamedTuple):
         return self.start_ns, -self.end_ns
 
     def entry(self, process_id: int, thread_id: int) -> dict[str, object]:
-        """Return the event as an entry of the file."""
         event = self.event
         entry: dict[str, object] = {
             "ph": "i" if event.duration_us is None else "X",
@@ -289,8 +288,6 @@ def _samples(calls: Calls, stacks: Stacks, bases: Sequence[_Base]) -> Iterator[T
 
 @dataclass
 class _Path:
-    """A function on a call path."""
-
     name: str
     file: str = ""
     own: int = 0

@@ -334,7 +334,6 @@ def reason_title(place: tuple[str, ...], difference: ProfileDifference) -> str:
 
 
 def _difference_page(place: tuple[str, ...], difference: ProfileDifference) -> Page:
-    """Return it as a table under its title."""
     rows = change_rows(difference)
     headers = ("Where", *_COSTS, *_TEXTS)
     rest = rest_text(difference)

@@ -336,7 +336,6 @@ def _place(device: str, flags: str) -> str:
 
 
 def _configuration_rows(report: Report) -> str:
-    """Return the whole configuration as rows of a table."""
     if not report.configuration:
         return '<tr><td class="empty">The Report has no configuration.</td></tr>'
     return "\n".join(

@@ -115,7 +115,6 @@ class _History:
 
 
 def _leading(metrics: Iterable[int], places: dict[str, int]) -> int:
-    """Return the metric that represents a row."""
     found = (places[name] for name in JUDGED_BY if name in places)
     return next((place for place in found if place in metrics), min(metrics))
 
@@ -239,7 +238,6 @@ def _changes(comparison: Comparison) -> dict[str, Any]:
 
 
 def _identity(facts: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return build, compiler and flags of a side."""
     return {name: value for name, value in facts if name.endswith(_IDENTITY)}
 
 

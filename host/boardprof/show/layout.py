@@ -313,7 +313,6 @@ def _narrowed(keys: Sequence[_Aligned], most: int) -> list[_Aligned]:
 
 
 def _different(keys: Sequence[_Aligned]) -> int:
-    """Return the number of different rows."""
     return len({*zip(*(key.cells for key in keys), strict=True)})
 
 

@@ -144,7 +144,6 @@ def _event(uuid: int, kind: int, *more: bytes) -> bytes:
 
 
 def _timed(times: Ints, events: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the packets of events at some times."""
     for time, event in zip(varints(times), events, strict=True):
         yield b"%b%b%b%b" % (_HEADS[1 + len(time) + len(event)], _TIMESTAMP_KEY, time, event)
 
@@ -240,7 +239,6 @@ def _core(core: int) -> str:
 
 
 def _check(drawing: ProbeTracks) -> None:
-    """Check that there is something to draw."""
     check_events(drawing.run)
     if not any(track.lanes for track in drawing.tracks):
         raise UsageError(

@@ -206,8 +206,6 @@ def task_title(task: int, tasks: Sequence[Task]) -> str:
 
 
 class _Core:
-    """The tracks of one core."""
-
     def __init__(self, drawing: ProbeTracks, core: int, timeline: Timeline) -> None:
         self._drawing, self._core, self._timeline = drawing, core, timeline
         self._marks = np.isin(

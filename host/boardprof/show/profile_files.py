@@ -206,7 +206,6 @@ class _Tables:
         return self._locations.setdefault(frame, len(self._locations) + 1)
 
     def written(self) -> bytes:
-        """Return the locations and functions as fields of the profile."""
         body = b""
         for frame, place in self._locations.items():  # location: id, line
             key = frame.function, frame.file
@@ -283,7 +282,6 @@ def profile_json(profile: Profile) -> dict[str, Any]:
 
 
 def _own_cycles(profile: Profile) -> dict[tuple[object, ...], dict[str, Any]]:
-    """Return the modelled core cycles of each function and line."""
     if profile.core_cycles is None:
         return {}
     found: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)

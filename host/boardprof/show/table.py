@@ -191,7 +191,6 @@ def _sum_rows(
 
 
 def _without(columns: Collection[str], row: Row) -> Row:
-    """Return a row without these columns."""
     return {name: metric for name, metric in row.items() if name not in columns}
 
 
@@ -316,7 +315,6 @@ class _Samples:
         self._alike = {_named(key) for key, hashes in places.items() if hashes > 1}
 
     def function(self, key: LabelledKey) -> _Function:
-        """Return what identifies a function on all boards."""
         named = _named(key)
         return (*named, key.hash) if named in self._alike else named
 

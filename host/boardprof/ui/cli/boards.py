@@ -161,7 +161,6 @@ def metrics(board: str | None, as_json: bool, **options: Any) -> None:
 
 
 def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
-    """Connect to a board with the given options."""
     from boardprof.measure.connect import connect_by
 
     on_console = echo_console if options.get("console") else None
@@ -408,7 +407,6 @@ _PORTS = ("ttyACM*", "ttyUSB*", "ttyAMA*")
 
 
 def _environment(boards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the relevant facts about this machine, as plain data for JSON."""
     import platform
 
     from boardprof.target.toolchain.cache import cache_root

@@ -71,12 +71,10 @@ class _AllCommands(Commands):
         return list(_NAMES)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands, then the options."""
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sections."""
         for title, names in _SECTIONS.items():
             commands = [(name, self.get_command(ctx, name)) for name in names.split()]
             with formatter.section(title):
@@ -85,7 +83,6 @@ class _AllCommands(Commands):
                 )
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command with that name, or None."""
         if cmd_name in _NAMES and cmd_name not in self.commands:
             module = importlib.import_module(f"boardprof.ui.cli.{_MODULES.get(cmd_name, cmd_name)}")
             self.add_command(getattr(module, cmd_name))

@@ -357,7 +357,6 @@ class _Waits:
 
 @contextlib.contextmanager
 def _live(*, shown: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show a table of the boards."""
     if not shown:
         yield None
         return

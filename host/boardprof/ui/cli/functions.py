@@ -128,7 +128,6 @@ def _compiled(sources: list[Path], board: str | None, complete: bool, **options:
 
 
 def _object_functions(paths: Sequence[Path]) -> _Functions:
-    """Return the functions of objects, libraries and programs."""
     from boardprof.target.elf.functions import functions as functions_in
     from boardprof.target.elf.functions import hidden_functions
 
@@ -154,7 +153,6 @@ def _structs(found: Iterable[CFunction]) -> list[Struct]:
 
 
 def _list_facts(found: _Functions) -> dict[str, Any]:
-    """Return the list as plain data."""
     return {
         "schema_version": 1,
         "functions": [_function_facts(fn) for fn in found.functions],

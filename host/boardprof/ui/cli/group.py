@@ -32,7 +32,6 @@ class _MaybeFile(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Leave it to the shell."""
         return complete_file(ctx, param, incomplete)
 
 
