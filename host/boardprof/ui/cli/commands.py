@@ -242,17 +242,13 @@ def _place(option: str, context: click.Context) -> str | None:
     """Return an error if an option is on the wrong side of the command, or None."""
     root = context.find_root()
     if context is not root:
-        if _has(root.command, option):
+        if option in options_of(root.command):
             after = context.command_path.removeprefix(root.command_path)
             return (
                 f"error: {option} must come before the command.\nTry: boardprof {option} ...{after}"
             )
         return None
     assert isinstance(root.command, click.Group)
-    if any(_has(command, option) for command in commands_below(root.command, root)):
+    if any(option in options_of(each) for _, each in commands_below(root.command, root)):
         return f"error: {option} must come after the command.\nTry: boardprof COMMAND {option}"
     return None
-
-
-def _has(command: click.Command, option: str) -> bool:
-    return option in options_of(command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -33,9 +33,6 @@ from boardprof.ui.cli.output import (
     echo_lines,
     echo_note,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(short_help="Build firmware with the functions of C files.")

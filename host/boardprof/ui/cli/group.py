@@ -246,27 +246,15 @@ def variables_of(parameter: click.Parameter) -> Sequence[str]:
 
 
 def commands_below(
-    group: click.Group, ctx: click.Context, *, groups: bool = False
-) -> Iterator[click.Command]:
-    """Yield all commands of a group, those of its groups included; also the groups on request."""
+    group: click.Group, ctx: click.Context, *, groups: bool = False, of: str = ""
+) -> Iterator[tuple[str, click.Command]]:
+    """Yield all commands with the words that name them: ``agent serve``; on request, groups too."""
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         if command is not None and (groups or not isinstance(command, click.Group)):
-            yield command
+            yield f"{of}{name}", command
         if isinstance(command, click.Group):
-            yield from commands_below(command, ctx, groups=groups)
-
-
-def commands_by_path(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
-    """Yield all commands with the words that name them: ``agent serve``."""
-    root = ctx.find_root().command
-    assert isinstance(root, click.Group)
-    for name in root.list_commands(ctx):
-        command = root.get_command(ctx, name)
-        below = commands_below(command, ctx) if isinstance(command, click.Group) else ()
-        yield from ((f"{name} {each.name}", each) for each in below)
-        if command is not None and not isinstance(command, click.Group):
-            yield name, command
+            yield from commands_below(command, ctx, groups=groups, of=f"{of}{name} ")
 
 
 def option_of(context: click.Context, name: str) -> str:
@@ -274,7 +262,9 @@ def option_of(context: click.Context, name: str) -> str:
     # A hint comes from code that many commands use. Not all of them have the same options.
     if name in options_of(context.command):
         return name
-    paths = (path for path, of in commands_by_path(context) if name in options_of(of))
+    root = context.find_root().command
+    assert isinstance(root, click.Group)
+    paths = (path for path, of in commands_below(root, context) if name in options_of(of))
     path = next(paths, None)
     return name if path is None else f"boardprof {path} {name}"
 
@@ -298,7 +288,7 @@ def _options(command: click.Command) -> Iterator[click.Option]:
 def _check_keys(settings: Iterable[Setting], group: click.Group, ctx: click.Context) -> None:
     """Check that each key is an option, and that options that take only strings got one."""
     known: dict[str, list[click.Option]] = {}
-    for command in commands_below(group, ctx):
+    for _, command in commands_below(group, ctx):
         for option in _options(command):
             for key in setting_keys(option):
                 known.setdefault(key, []).append(option)
@@ -386,7 +376,8 @@ def check_variables(environment: Mapping[str, str], ctx: click.Context) -> None:
     short: dict[str, str] = {}
     known = {*_OTHER_VARIABLES}
     assert isinstance(ctx.command, click.Group)
-    for command in (ctx.command, *commands_below(ctx.command, ctx, groups=True)):
+    every = (each for _, each in commands_below(ctx.command, ctx, groups=True))
+    for command in (ctx.command, *every):
         for option in command.params:
             names = [name.removeprefix(_PREFIX) for name in variables_of(option)]
             known.update(names)

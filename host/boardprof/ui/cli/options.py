@@ -472,19 +472,8 @@ def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
     """Return what was given by `build_options` or `compile_options`."""
     from boardprof.target.build.build_options import BuildOptions
 
-    names = (
-        "sources",
-        "includes",
-        "defines",
-        "cflags",
-        "ldflags",
-        "keep",
-        "libc",
-        "heap",
-        "compile_commands",
-    )
-    given = {name: options[name] for name in names if name in options}
-    return BuildOptions(optimize=f"-O{options['optimize']}", **given)
+    given = {each.name: options[each.name] for each in fields(BuildOptions) if each.name in options}
+    return BuildOptions(**{**given, "optimize": f"-O{options['optimize']}"})
 
 
 def listed_boards(given: Sequence[str]) -> list[str]:
