@@ -39,8 +39,6 @@ from boardprof.show.cells import (
 )
 from boardprof.show.layout import Column, Page, plain, record_table, shared
 
-_NO_RULE = "no rule, so nothing is gated"
-_NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
 _VERDICTS: Final = (
     *("worse", "better", "changed", "noise", "within overhead", "too few samples", "other calls"),
     *("other inputs", "doubtful", "output changed", "same", "added", "removed"),
@@ -143,9 +141,9 @@ def headline(comparison: Comparison) -> str:
 
 def _passed_text(comparison: Comparison) -> str:
     if not comparison.rules:
-        return _NO_RULE
+        return "no rule, so nothing is gated"
     if not comparison.judged:
-        return _NOTHING_JUDGED
+        return "no rule could judge anything, so nothing is gated"
     return "no regression in what was judged" if comparison.unjudged else "no regression"
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from boardprof import __version__
 from boardprof.base.printable import escaped
 from boardprof.results.probes.core_events import Ints
-from boardprof.results.probes.events import ADDRESSES, VALUES, ProbeName, ProbeNames
+from boardprof.results.probes.events import ADDRESSES, VALUES, ProbeNames
 from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Timeline
 from boardprof.show.probe_tracks import check_events
@@ -130,13 +130,10 @@ def _events(names: ProbeNames) -> Iterator[str]:
     for number, (name, fields) in _OWN.items():
         yield _event(number, f"bp:{name}", fields)
     for each in names.names:
-        for more, title in enumerate(_titles(each)):
+        edges = _PAIRS.get(each.kind)
+        titles = [f"{each.text}:{edge}" for edge in edges] if edges else [each.text]
+        for more, title in enumerate(titles):
             yield _event(each.number + more, title, _FIELDS.get(each.kind, ""))
-
-
-def _titles(name: ProbeName) -> list[str]:
-    edges = _PAIRS.get(name.kind)
-    return [f"{name.text}:{edge}" for edge in edges] if edges else [name.text]
 
 
 def _event(number: int, title: str, fields: str) -> str:

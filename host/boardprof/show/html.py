@@ -184,11 +184,10 @@ def _clock_tags(report: Report) -> str:
     found: dict[str, list[str]] = {}
     for name, facts in devices.items():
         found.setdefault(_tags(facts), []).append(name)
-    cautions = {tags: names for tags, names in found.items() if "caution" in tags}
-    who = {tags: ", ".join(map(isolated, names)) for tags, names in cautions.items()}
     return "".join(
-        f'<p class="clocks">{name if len(devices) > 1 else ""}{tags}</p>'
-        for tags, name in who.items()
+        f'<p class="clocks">{", ".join(map(isolated, who)) if len(devices) > 1 else ""}{tags}</p>'
+        for tags, who in found.items()
+        if "caution" in tags
     )
 
 
@@ -325,14 +324,10 @@ def _folded(items: Sequence[str]) -> str:
 
 
 def _seen(each: Warning_) -> str:
-    place = _place(each.key.device, each.key.flags)
-    what = f"{isolated(each.key.title)}{place}, {isolated(each.metric)}"
+    places = [isolated(part) for part in (each.key.device, each.key.flags) if part]
+    where = f" on {', '.join(places)}" if places else ""
+    what = f"{isolated(each.key.title)}{where}, {isolated(each.metric)}"
     return f"<li>{what}: {isolated(each.text)}</li>"
-
-
-def _place(device: str, flags: str) -> str:
-    parts = [isolated(part) for part in (device, flags) if part]
-    return f" on {', '.join(parts)}" if parts else ""
 
 
 def _configuration_rows(report: Report) -> str:
@@ -415,7 +410,6 @@ def inert(text: str) -> str:
 
 
 _GUARD = "guard: "
-_NO_CABLE = "not tested: the board was started on this machine"
 
 
 def render_proof(facts: Mapping[str, Any]) -> str:
@@ -438,21 +432,18 @@ def _sections(facts: Mapping[str, Any]) -> str:
     rows = [(each["subject"], each["verdict"], each["text"]) for each in facts["findings"]]
     found = [row for row in rows if not row[0].startswith(_GUARD)]
     guards = [(row[0].removeprefix(_GUARD), *row[1:]) for row in rows if row not in found]
+    cable: Table | str = "The cable was not tested: the board was started on this machine."
+    if facts["cable"] is not None:
+        cable = text_table(("What", "Found"), [*_cable_rows(facts["cable"])])
     parts: list[tuple[str, Page]] = [
         ("Counters, clock and memory", [text_table(("What", "Verdict", "Found"), found)]),
         ("What ends a call", [text_table(("Cause", "Verdict", "Found"), guards)]),
-        ("The cable", [_cable(facts["cable"])]),
+        ("The cable", [cable]),
         ("Versions", [text_table(("What", "Which"), _versions(facts))]),
     ]
     return "".join(
         f"<section>\n<h2>{title}</h2>\n{tables_html(page)}\n</section>\n" for title, page in parts
     )
-
-
-def _cable(cable: Mapping[str, Any] | None) -> Any:
-    if cable is None:
-        return f"The cable was {_NO_CABLE}."
-    return text_table(("What", "Found"), [*_cable_rows(cable)])
 
 
 def _cable_rows(facts: Mapping[str, Any], of: str = "") -> Iterator[tuple[str, str]]:

@@ -204,11 +204,11 @@ def _series(group: GroupSummary) -> dict[str, Any]:
 
 
 def _total(row: dict[str, Metric], places: dict[str, int]) -> dict[int, int | float | str | None]:
-    found: dict[int, int | float | str | None] = {}
-    for name, metric in row.items():
-        if name in places and not isinstance(metric, str):
-            found[places[name]] = _exact(raw_of(metric))
-    return found
+    return {
+        places[name]: _exact(raw_of(metric))
+        for name, metric in row.items()
+        if name in places and not isinstance(metric, str)
+    }
 
 
 def _changes(comparison: Comparison) -> dict[str, Any]:
@@ -266,9 +266,7 @@ def _exact(value: int | float | str | None) -> int | float | str | None:
 
 def _number(value: int | float | str | None) -> int | float | str | None:
     """Return a number as JSON can hold it; infinities and NaN become their names."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int):
+    if value is None or isinstance(value, str | int):
         return value
     if not math.isfinite(value):
         return str(value)

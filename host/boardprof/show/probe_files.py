@@ -221,7 +221,7 @@ def render_probe_speedscope(run: ProbeRun) -> str:
     profiles = [
         {
             "type": "evented",
-            "name": f"{_core(core)}: {title}{unit}",
+            "name": f"core {core}: {title}{unit}",
             "unit": "nanoseconds" if drawing.clock.hz else "none",
             "startValue": 0,
             "endValue": drawing.end,
@@ -232,10 +232,6 @@ def render_probe_speedscope(run: ProbeRun) -> str:
         if lane is not None
     ]
     return speedscope_text(bounded(run.facts.board), frames, profiles)
-
-
-def _core(core: int) -> str:
-    return f"core {core}"
 
 
 def _check(drawing: ProbeTracks) -> None:
@@ -250,13 +246,11 @@ def _check(drawing: ProbeTracks) -> None:
 
 def _edges(lane: Lane) -> list[dict[str, Any]]:
     which, is_begin = lane.edges()
-    columns = (column.tolist() for column in (lane.begin, lane.end, lane.name))
-    begin, end, name = columns
+    times = np.where(is_begin, lane.begin[which], lane.end[which])
+    columns = (column.tolist() for column in (is_begin, lane.name[which], times))
     return [
-        {"type": "O", "frame": name[i], "at": begin[i]}
-        if opens
-        else {"type": "C", "frame": name[i], "at": end[i]}
-        for i, opens in zip(which.tolist(), is_begin.tolist(), strict=True)
+        {"type": "O" if opens else "C", "frame": name, "at": time}
+        for opens, name, time in zip(*columns, strict=True)
     ]
 
 
@@ -269,9 +263,9 @@ def render_probe_collapsed(run: ProbeRun) -> str:
     sums: dict[_Path, int] = {}
     for core, line in drawing.timelines.items():
         for task, ticks in line.task_ticks().items():
-            sums[_core(core), task_title(task, run.tasks)] = ticks
+            sums[f"core {core}", task_title(task, run.tasks)] = ticks
     for track in drawing.tracks:
-        base = (_core(track.core), track.title)
+        base = (f"core {track.core}", track.title)
         for lane in track.lanes if track.kind != TrackKind.CORE else ():
             _add(sums, base if track.kind == TrackKind.TASK else base[:1], lane, drawing.names)
     return "".join(
@@ -297,6 +291,7 @@ def _add(sums: dict[_Path, int], base: _Path, lane: Lane, names: Sequence[str]) 
 # -- a page -----------------------------------------------------------------------------------
 
 MOST_EVENTS = 200_000  # more would make a page of many megabytes
+_SIMULATED = '<p class="clocks"><span class="tag caution">Simulated clock: no wall time</span></p>'
 
 
 def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) -> str:
@@ -309,36 +304,20 @@ def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) ->
             hint="boardprof export perfetto, and open it in ui.perfetto.dev",
         )
     facts = run.facts
+    parts = [facts.time, f"build {facts.build_id}" if facts.build_id else "", facts.port]
+    memory = "" if drawing.heap is None else tables_html(memory_page(drawing.heap, places or {}))
     return filled_page(
         "timeline.html",
         asset("page.css"),
         asset("timeline.js"),
         title=html.escape(f"{bounded(facts.board)} \N{MIDDLE DOT} boardprof trace"),
         heading=isolated(facts.board),
-        facts=_facts(run),
-        notes=_tag(run),
-        memory=_memory(drawing, places or {}),
+        facts=" \N{MIDDLE DOT} ".join(isolated(part) for part in parts if part),
+        notes=_SIMULATED if facts.clock_kind == "simulated" else "",
+        memory=_section("Memory", memory) if memory else "",
         tables=_section("Ranges, interrupts and tasks", tables_html(probe_run_page(run))),
         view=inert(json.dumps(_view(run, drawing), separators=(",", ":"), allow_nan=False)),
     )
-
-
-def _facts(run: ProbeRun) -> str:
-    facts = run.facts
-    parts = [facts.time, f"build {facts.build_id}" if facts.build_id else "", facts.port]
-    return " \N{MIDDLE DOT} ".join(isolated(part) for part in parts if part)
-
-
-def _tag(run: ProbeRun) -> str:
-    if run.facts.clock_kind != "simulated":
-        return ""
-    return '<p class="clocks"><span class="tag caution">Simulated clock: no wall time</span></p>'
-
-
-def _memory(drawing: ProbeTracks, places: Mapping[int, str]) -> str:
-    if drawing.heap is None:
-        return ""
-    return _section("Memory", tables_html(memory_page(drawing.heap, places)))
 
 
 def _section(title: str, content: str) -> str:
