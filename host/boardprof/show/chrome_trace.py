@@ -69,11 +69,10 @@ def trace_text(entries: Iterable[str], *, metadata: Mapping[str, object]) -> str
                 f"{key!r} cannot be a key of metadata: the trace format uses it.",
                 hint=f"another name, such as {'my_' + key!r}",
             )
-    head = {"schemaVersion": 1, "displayTimeUnit": "ns"}
-    tail = {key: _plain(value) for key, value in metadata.items()}
-    texts = [_members(head), '"traceEvents": [\n' + ",\n".join(entries) + "\n]"]
-    if tail:
-        texts.append(_members(tail))
+    head = _ENCODE({"schemaVersion": 1, "displayTimeUnit": "ns"}).strip("{}")
+    texts = [head, '"traceEvents": [\n' + ",\n".join(entries) + "\n]"]
+    if metadata:
+        texts.append(json_text(metadata)[1:-1])
     return "{" + ",\n".join(texts) + "}\n"
 
 
@@ -86,10 +85,6 @@ def track_names(process_id: int, process: str, threads: Mapping[int, str]) -> li
     """Return the entries that name a process, and its threads by their numbers."""
     names = [_name("process_name", process_id, 0, process)]
     return names + [_name("thread_name", process_id, n, name) for n, name in threads.items()]
-
-
-def _members(content: Mapping[str, object]) -> str:
-    return _ENCODE(content)[1:-1]
 
 
 def _entries(events: Iterable[TraceEvent]) -> Iterator[str]:

@@ -366,29 +366,28 @@ def _function_text(change: FunctionChange) -> str:
         return f"inlined now, {plural(calls[0], 'call')} before"
     if change.inlined_before and not change.inlined_after and calls[1] > calls[0]:
         return f"inlined before, {plural(calls[1], 'call')} now"
-    if not change.before and not calls[0]:
-        return f"new, {plural(calls[1], 'call')}" if calls[1] else "new"
-    if not change.after and not calls[1]:
-        return f"gone, {plural(calls[0], 'call')} before" if calls[0] else "gone"
-    if calls[0] != calls[1]:
-        return f"{calls[0]:,} to {plural(calls[1], 'call')}"
-    return ""
+    is_new, is_gone = not change.before and not calls[0], not change.after and not calls[1]
+    return _number_text(*calls, "call", is_new=is_new, is_gone=is_gone)
 
 
 def _line_text(change: LineChange) -> str:
     before, after = change.times_before, change.times_after
-    if change.is_new:
-        return f"new, {plural(after, 'time')}" if after else "new"
-    if change.is_gone:
-        return f"gone, {plural(before, 'time')} before" if before else "gone"
-    if before != after:
-        return f"{before:,} to {plural(after, 'time')}"
-    if not before:
-        return ""
+    changed = _number_text(before, after, "time", is_new=change.is_new, is_gone=change.is_gone)
+    if changed or not before:
+        return changed
     if change.first == change.last and not change.before % before | change.after % after:
         each = f"{change.before // before} to {change.after // after} each"
         return f"{plural(before, 'time')}, {each}"
     return plural(before, "time")
+
+
+def _number_text(before: int, after: int, what: str, *, is_new: bool, is_gone: bool) -> str:
+    """Return how a number of calls or times changed; "" if it did not."""
+    if is_new:
+        return f"new, {plural(after, what)}" if after else "new"
+    if is_gone:
+        return f"gone, {plural(before, what)} before" if before else "gone"
+    return f"{before:,} to {plural(after, what)}" if before != after else ""
 
 
 def _place(change: LineChange) -> str:

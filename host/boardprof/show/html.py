@@ -81,10 +81,8 @@ def render_html(
     """
     groups = summaries(report, most=MOST_GROUPS)
     beside = [*partly(report, "the Report in this page has"), *doubts(report.configuration)]
-    script = asset("page.js")
     profiles = profile_views(report, before)
-    if profiles:
-        script += asset("profile.js")
+    script = asset("page.js") + (asset("profile.js") if profiles else "")
     comparison = None
     if before is not None:
         comparison = compare(before, report, allow=allow, before_name=names[0], after_name=names[1])

@@ -108,10 +108,7 @@ def folded(text: str, width: int) -> str:
 
 
 def _facts(lines: Sequence[str], width: int, styled: bool, is_first: bool) -> list[str]:
-    """Fold and style lines outside tables.
-
-    The first line of a page is its answer; a title is a line above a rule of dashes.
-    """
+    """Fold and style lines; titles are the first of a page, and each above a rule of dashes."""
     shown: list[str] = []
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""

@@ -217,12 +217,12 @@ def render_probe_speedscope(run: ProbeRun) -> str:
     drawing = ProbeTracks(run)
     _check(drawing)
     frames = [{"name": bounded(name)} for name in drawing.names]
-    unit = "" if drawing.clock.hz else f" ({drawing.unit})"
+    unit = "" if drawing.run.clock.hz else f" ({drawing.unit})"
     profiles = [
         {
             "type": "evented",
             "name": f"core {core}: {title}{unit}",
-            "unit": "nanoseconds" if drawing.clock.hz else "none",
+            "unit": "nanoseconds" if drawing.run.clock.hz else "none",
             "startValue": 0,
             "endValue": drawing.end,
             "events": _edges(lane),

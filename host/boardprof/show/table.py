@@ -283,10 +283,6 @@ _LEFT_OUT: Final = frozenset(
     # The columns that name rows and boards, and those that do not describe a single call.
     ["Name", "Hash", LABEL, "Argument Shapes", "Flags", "Device", "Count", *SHARES]
 )
-_RELATIVE: Final = "Relative"
-_LEGEND: Final = (
-    "Each number is the median per {one}; a cell is empty where the board has no such metric."
-)
 _RELATIVE_LEGEND: Final = (
     "Relative: time as a multiple of the function's first row; without time, instructions or ticks."
 )
@@ -354,8 +350,9 @@ def boards_page(report: Report, *, sort: bool = True, separator: str = ",") -> P
     keys, arguments = _keys(lines, swept)
     groups = (_group(device, functions, samples.grouping, swept, separator) for device in devices)
     columns = [column for group in groups for column in group]
+    one = one_of(report.calls.column(LABEL).filled(""))
     legend = [
-        _LEGEND.format(one=one_of(report.calls.column(LABEL).filled(""))),
+        f"Each number is the median per {one}; a cell is empty where the board has no such metric.",
         *([_RELATIVE_LEGEND] if swept else []),
         *arguments,
         *mixed_note(mixed_columns(report.calls, samples.grouping.merged)),
@@ -404,7 +401,7 @@ def _group(
             values = [None if group is None else typical[group] for group in every]
             cells[name] = [value_cell(value, name, separator) for value in values]
     if swept:
-        cells[_RELATIVE] = _relative(groups, grouping, known)
+        cells["Relative"] = _relative(groups, grouping, known)
     filled = {name: texts for name, texts in cells.items() if any(texts)} or {"": [""] * len(every)}
     return [Column(name, texts, group=str(device)) for name, texts in filled.items()]
 

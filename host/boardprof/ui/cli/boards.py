@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,8 @@ import click
 from boardprof import __version__
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BuildError, DeviceError, UsageError
-from boardprof.base.progress import show_progress
+from boardprof.base.files import unwritable
+from boardprof.base.progress import activity, show_progress
 from boardprof.ui.cli.options import (
     LONGEST_S,
     Real,
@@ -245,7 +247,6 @@ def _find_ports(ports: Sequence[str], baud: int | None) -> list[dict[str, str]]:
     """Ask at all ports at once which board is there, so that silent ones share one timeout."""
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
-    from boardprof.base.progress import activity
     from boardprof.wire.transport.serial import listed_ports, may_be_board
 
     known = {port.device: port for port in listed_ports()}
@@ -495,9 +496,6 @@ def _write_proof(
     as_json: bool,
 ) -> None:
     """Write what a board has proved, as data and as a page; a port's line is tested before."""
-    import json
-
-    from boardprof.base.files import unwritable
     from boardprof.measure.doctor.check_board import proof_of
     from boardprof.measure.doctor.link_test import link_text, try_link
     from boardprof.show.html import render_proof

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.files import runtime_dir
 from boardprof.ui.cli.benchmarks import new_benchmarks
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
@@ -223,8 +224,6 @@ def path(as_json: bool) -> None:
     The folder has a CMakeLists.txt for add_subdirectory, a boardprof.mk for make, a library.json
     for PlatformIO, a module for Zephyr and a component for ESP-IDF.
     """
-    from boardprof.base.files import runtime_dir
-
     folder = str(runtime_dir())
     if as_json:
         echo_json({"schema_version": 1, "path": folder})

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.printable import escaped
 from boardprof.base.settings import PROJECT_FILE
 from boardprof.ui.cli.exit_codes import shows_tracebacks
 from boardprof.ui.cli.group import Commands
@@ -39,7 +40,6 @@ from boardprof.ui.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from boardprof.base.errors import BoardprofError
     from boardprof.jobs.fleet.batch import Progress
     from boardprof.jobs.fleet.job import Job, Result
     from boardprof.show.layout import Page
@@ -172,7 +172,6 @@ def _report(
     found: Sequence[Result], options: Mapping[str, Any], sources: Sequence[Path]
 ) -> Iterator[BoardprofError]:
     """Write the batch's Report and keep it in the history; yield what could not be done."""
-    from boardprof.base.errors import BoardprofError
     from boardprof.jobs.fleet.job import DONE, merged_report
     from boardprof.jobs.run.saving import keep_run
     from boardprof.results.report.report_file import write_report
@@ -376,8 +375,6 @@ def _live(*, shown: bool) -> Iterator[Callable[[Progress], None] | None]:
 
 def _table(progress: Progress) -> Any:
     from rich.table import Table
-
-    from boardprof.base.printable import escaped
 
     ended = sum(progress.states.values())
     states = "".join(f", {count} {state}" for state, count in sorted(progress.states.items()))

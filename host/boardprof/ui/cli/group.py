@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from boardprof.base.errors import UnknownNameError, UsageError, begin_command
 from boardprof.ui.cli.exit_codes import DEBUG, show_tracebacks
@@ -21,8 +22,6 @@ from boardprof.ui.cli.options import complete_file
 from boardprof.ui.cli.output import echo, echo_warning, forget_output, progress_bar, set_quiet
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from boardprof.base.settings import Setting
 
 
@@ -42,7 +41,7 @@ _SHORT = "boardprof.short_help"  # in a context's ``meta`` if its help is the sh
 class SectionedCommand(click.Command):
     """A command whose many options are grouped into sections in its help."""
 
-    def __init__(self, *args: Any, sections: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, *args: Any, sections: dict[str, str], **options: Any) -> None:
         """Create the command."""
         super().__init__(*args, **options)
         self.sections = sections
@@ -67,10 +66,8 @@ class SectionedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections."""
-        titles: dict[str, str] = {}
-        for title, names in self.sections.items():
-            for name in names.split():
-                titles.setdefault(name, title)
+        sections = reversed(self.sections.items())  # the first that has a name counts
+        titles = {name: title for title, names in sections for name in names.split()}
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
@@ -153,23 +150,18 @@ class Commands(click.Group):
         result: Any = 0
         try:
             with progress_bar():
-                result = self._invoked(ctx)
+                result = super().invoke(ctx)
             if sys.stdout is not None:  # it may have been closed before we began
                 sys.stdout.flush()  # here a full disk can still be reported
         except BrokenPipeError:  # from the flush, or from what click prints, such as help
             forget_output()
-        return result
-
-    def _invoked(self, ctx: click.Context) -> Any:
-        """Run the command; attribute a usage error without a context to this command."""
-        try:
-            return super().invoke(ctx)
-        except click.UsageError as error:
+        except click.UsageError as error:  # without a context, it is the command's
             name = ctx.invoked_subcommand
             command = None if name is None else self.get_command(ctx, name)
             if error.ctx is None and command is not None:
                 error.ctx = click.Context(command, ctx, name)
             raise
+        return result
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from boardprof.base.connection import Connection, with_lines
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.ui.cli.output import set_width
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from boardprof.jobs.run.plan import Plan
     from boardprof.target.build.build_options import BuildOptions
     from boardprof.target.cfunction import CFunction
@@ -106,8 +105,6 @@ def complete_board(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete board names, also after a comma; complete folders for a path."""
-    from click.shell_completion import CompletionItem
-
     from boardprof.target.descriptions.board import find_boards
 
     if "/" in incomplete:
@@ -121,9 +118,6 @@ def complete_metrics(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete the metrics of the boards that are named, also after a comma."""
-    from click.shell_completion import CompletionItem
-
-    from boardprof.base.errors import BoardprofError
     from boardprof.target.descriptions.board import board_spec, default_board, metric_names
 
     chosen = ctx.params.get("board_names") or ()
@@ -141,8 +135,6 @@ def complete_file(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Let a shell complete files in its default way."""
-    from click.shell_completion import CompletionItem
-
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -202,7 +194,6 @@ def _benchmark_names(start: str) -> list[str]:
     """Return the benchmarks of the project with this prefix; none if its file is wrong."""
     from pathlib import Path
 
-    from boardprof.base.errors import BoardprofError
     from boardprof.base.settings import BENCHMARK, find_settings
 
     with contextlib.suppress(BoardprofError):
@@ -221,7 +212,6 @@ def _function_names(file: str, start: str) -> list[str]:
 
 def _functions(file: str) -> Sequence[CFunction]:
     """Return the functions of a source; none if it does not compile."""
-    from boardprof.base.errors import BoardprofError
     from boardprof.target.build.build_options import BuildOptions
     from boardprof.target.build.builder import Build
     from boardprof.target.descriptions.board import default_board

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -16,6 +17,8 @@ import click
 
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BuildError, MissingToolError, UsageError
+from boardprof.base.printable import escaped
+from boardprof.base.progress import shown_by
 from boardprof.ui.cli.exit_codes import NOTHING_FOUND
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
@@ -184,7 +187,6 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> int:
 
     Needs optuna: pip install 'boardprof[tune]'.
     """
-    from boardprof.base.progress import shown_by
     from boardprof.jobs.tune.tuning import render_tuning, tuning_facts, tuning_page
     from boardprof.results.report.report_file import write_text
 
@@ -205,8 +207,6 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> int:
     else:
         echo_page(tuning_page(search, winner))
     if options["json_file"] not in (None, STDOUT):
-        import json
-
         write_text(json.dumps(facts, indent=2) + "\n", options["json_file"])
         echo_written("JSON", options["json_file"])
     if options["html_file"] is not None:
@@ -402,7 +402,6 @@ def _lines(search: Search) -> Callable[[Trial], None]:
 def _live_table(search: Search, every: Sequence[Trial], trials: int) -> Any:
     from rich.table import Table
 
-    from boardprof.base.printable import escaped
     from boardprof.jobs.tune.tuning import number
 
     failed = sum(not each.ok for each in every)

@@ -35,13 +35,9 @@ def watch(
     show: Callable[[Report, Comparison | None], None],
     measured: Sequence[str | Path],
 ) -> None:
-    """Measure and show, again after each save, until Ctrl-C.
-
-    Args:
-        measure: measures; it adds the files that the image was compiled from to its list.
-        show: shows a Report and how it differs from that of the last save.
-        measured: the files and folders that are measured.
-    """
+    """Measure and show, again after each save, until Ctrl-C."""
+    # ``measure`` adds the files that the image was compiled from to its list; ``show`` also shows
+    # how a Report differs from that of the last save.
     from boardprof.show.cells import plural
 
     before: Report | None = None
