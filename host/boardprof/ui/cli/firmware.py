@@ -14,6 +14,7 @@ from boardprof.base.files import runtime_dir
 from boardprof.ui.cli.benchmarks import new_benchmarks
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
+    Decorator,
     board_option,
     build_options,
     complete_board,
@@ -231,16 +232,15 @@ def path(as_json: bool) -> None:
         echo_data(folder)
 
 
+def _define_option(help_text: str) -> Decorator:
+    return click.option(
+        "-D", "--define", "defines", multiple=True, metavar="BP_CFG_X=N", help=help_text
+    )
+
+
 @runtime.command(short_help="Write the agent as a library of the Arduino IDE.")
 @click.argument("folder", type=click.Path())
-@click.option(
-    "-D",
-    "--define",
-    "defines",
-    multiple=True,
-    metavar="BP_CFG_X=N",
-    help="Option of the agent. The defaults suit an Uno.",
-)
+@_define_option("Option of the agent. The defaults suit an Uno.")
 def arduino(folder: str, defines: tuple[str, ...]) -> None:
     """Write the agent as a library of the Arduino IDE, for boards with an AVR.
 
@@ -264,14 +264,7 @@ def arduino(folder: str, defines: tuple[str, ...]) -> None:
     metavar="A,B",
     help="Collectors that the firmware links. [default: no collectors]",
 )
-@click.option(
-    "-D",
-    "--define",
-    "defines",
-    multiple=True,
-    metavar="BP_CFG_X=N",
-    help="Option that the agent is compiled with.",
-)
+@_define_option("Option that the agent is compiled with.")
 @click.option(
     "--also",
     multiple=True,

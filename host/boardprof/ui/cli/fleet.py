@@ -21,8 +21,10 @@ from boardprof.ui.cli.exit_codes import shows_tracebacks
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
     STDOUT,
+    Decorator,
     file_option,
     json_option,
+    number_option,
     save_option,
     time_option,
     width_option,
@@ -84,16 +86,17 @@ _scheduler_option = click.option(
 )
 
 
+def _boards_option(help_text: str) -> Decorator:
+    return click.option(
+        "-b", "--board", "boards", multiple=True, metavar="KIND[=PORT[#SERIAL]]", help=help_text
+    )
+
+
 @fleet.command()
 @click.argument("jobs", required=False, type=click.Path(dir_okay=False))
 @_scheduler_option
-@click.option(
-    "-b",
-    "--board",
-    "boards",
-    multiple=True,
-    metavar="KIND[=PORT[#SERIAL]]",
-    help="A board of this machine. [default: those that the jobs name and that need no port]",
+@_boards_option(
+    "A board of this machine. [default: those that the jobs name and that need no port]"
 )
 @click.option(
     "--results",
@@ -102,13 +105,11 @@ _scheduler_option = click.option(
     help="Folder for the results. Jobs with a final result there do not run again. [default: "
     "JOBS.results]",
 )
-@click.option(
+@number_option(
     "--retries",
-    type=click.IntRange(min=0),
+    "Try a job again N times after its board failed or its process died.",
+    least=0,
     default=2,
-    show_default=True,
-    metavar="N",
-    help="Try a job again N times after its board failed or its process died.",
 )
 @click.option(
     "--check-now",
@@ -271,14 +272,7 @@ Examples:
 
 @click.command(epilog=_WORKER_EXAMPLES)
 @click.argument("scheduler", envvar="BOARDPROF_SCHEDULER")
-@click.option(
-    "-b",
-    "--board",
-    "boards",
-    multiple=True,
-    metavar="KIND[=PORT[#SERIAL]]",
-    help="A board to offer: its kind, its port, and its serial number. May be repeated.",
-)
+@_boards_option("A board to offer: its kind, its port, and its serial number. May be repeated.")
 @click.option("--name", metavar="NAME", help="Name of this worker. [default: the host's name]")
 def worker(scheduler: str, boards: tuple[str, ...], name: str | None) -> None:
     """Offer the boards of this machine to the fleet of a scheduler.
