@@ -162,7 +162,8 @@ def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCa
             if not isinstance(numbers, list | array):
                 values, numbers = _fewer(values, numbers)
             if numbers and min(numbers) <= 0:
-                values, numbers = _with_calls(values, numbers)
+                called = [row for row, n in enumerate(numbers) if n > 0]
+                values, numbers = [[each[row] for row in called] for each in (values, numbers)]
             if numbers and kind is Duration:
                 found[i] = Duration(_float_median(values, numbers))
             elif numbers:
@@ -178,11 +179,6 @@ def _fewer(values: Any, numbers: Any) -> tuple[list[Any], list[int]]:
         middle = [(len(values) - 1) // 2, len(values) // 2]
         values, numbers = np.partition(values, middle)[middle], numbers[[0, 0]]
     return values.tolist(), numbers.tolist()
-
-
-def _with_calls(values: list[Any], numbers: list[int]) -> tuple[list[Any], list[int]]:
-    pairs = [(value, n) for value, n in zip(values, numbers, strict=True) if n > 0]
-    return [value for value, _ in pairs], [n for _, n in pairs]
 
 
 def _count_median(values: list[int], numbers: list[int]) -> int | Decimal:

@@ -216,7 +216,8 @@ def render_chrome(report: Report) -> str:
     told = {name: base.text for name, base in zip(stacks.devices, bases, strict=True)}
     profiles = list(profiles_of(report))
     for row in profiles:
-        title, counted = f"{row.title} on {row.device}", _counted(row.profile)
+        title, how = f"{row.title} on {row.device}", row.profile.sampled
+        counted = f"samples of {how.calls:,} calls" if how else f"{row.profile.metric} of one call"
         told[title] = f"{counted}, not time: one is drawn as 1 us"
         events += _call_paths(row.profile, Track(f"{title} ({counted}, not time)", "call paths"))
     metadata = {
@@ -309,8 +310,3 @@ def _call_paths(profile: Profile, track: Track) -> Iterator[TraceEvent]:
         for child in sorted(path.children.values(), key=lambda each: (-each.total, each.name)):
             left.append((child, at))
             at += child.total
-
-
-def _counted(profile: Profile) -> str:
-    how = profile.sampled
-    return f"{profile.metric} of one call" if how is None else f"samples of {how.calls:,} calls"

@@ -37,7 +37,7 @@ from boardprof.show.cells import (
     plural,
     short_arguments,
 )
-from boardprof.show.layout import Column, Page, plain, record_table, shared
+from boardprof.show.layout import Column, Page, Table, plain, record_table, shared
 
 _VERDICTS: Final = (
     *("worse", "better", "changed", "noise", "within overhead", "too few samples", "other calls"),
@@ -265,11 +265,13 @@ def _toned(column: Column) -> Column:
 
 def reason_page(comparison: Comparison) -> Page:
     """Return where functions changed, if both sides have a profile."""
-    return [
-        line
-        for place, difference in comparison.reasons.items()
-        for line in _difference_page(place, difference)
-    ]
+    page: list[Table | str] = []
+    headers = ("Where", *_COSTS, *_TEXTS)
+    for place, difference in comparison.reasons.items():
+        rows, rest = change_rows(difference), rest_text(difference)
+        table = record_table(headers, rows, _TEXTS, optional=headers, spare=_COSTS[:2])
+        page += [f"{reason_title(place, difference)}:", table, *([rest] if rest else []), ""]
+    return page
 
 
 def comparison_cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:
@@ -329,14 +331,6 @@ def reason_title(place: tuple[str, ...], difference: ProfileDifference) -> str:
     title = " ".join(filter(None, [metric, "of", name, label, flags, f"on {device}"]))
     unit = f", in {difference.metric}" if difference.metric != metric else ""
     return f"Where {title} changed{unit}"
-
-
-def _difference_page(place: tuple[str, ...], difference: ProfileDifference) -> Page:
-    rows = change_rows(difference)
-    headers = ("Where", *_COSTS, *_TEXTS)
-    rest = rest_text(difference)
-    table = record_table(headers, rows, _TEXTS, optional=headers, spare=_COSTS[:2])
-    return [f"{reason_title(place, difference)}:", table, *([rest] if rest else []), ""]
 
 
 def _row(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
@@ -59,8 +59,9 @@ def page_view(
         if group.metric in places:
             row = rows.setdefault(group.key, {**_key(group.key), "metrics": {}})
             row["metrics"][places[group.metric]] = _series(group) | history.of(group)
-    for row in rows.values():
-        row["leads"] = _leading(row["metrics"], places)
+    judged = [places[name] for name in JUDGED_BY if name in places]
+    for row in rows.values():  # the metric that represents it
+        row["leads"] = next((i for i in judged if i in row["metrics"]), min(row["metrics"]))
     _add_sweep(rows, {(each.key, places.get(each.metric)): each for each in groups})
     keys = [*rows.values(), *(_key(each) for each in (comparison.rows if comparison else ()))]
     return {
@@ -112,11 +113,6 @@ class _History:
                 for each in trend.changes
             ]
         return {"history": found}
-
-
-def _leading(metrics: Iterable[int], places: dict[str, int]) -> int:
-    found = (places[name] for name in JUDGED_BY if name in places)
-    return next((place for place in found if place in metrics), min(metrics))
 
 
 def _first(rows: Sequence[dict[str, Any]], places: dict[str, int]) -> int:

@@ -338,7 +338,11 @@ def _view(run: ProbeRun, drawing: ProbeTracks) -> dict[str, Any]:
         "names": [bounded(name) for name in drawing.names],
         "tracks": [
             *(
-                _track(drawing, each)
+                {
+                    "title": _title(drawing, each),
+                    "lanes": [_lane(lane) for lane in each.lanes],
+                    "marks": [_steps(each.mark_time), each.mark_name.tolist()],
+                }
                 for each in drawing.tracks
                 if each.lanes or each.mark_time.size
             ),
@@ -350,14 +354,6 @@ def _view(run: ProbeRun, drawing: ProbeTracks) -> dict[str, Any]:
 def _title(drawing: ProbeTracks, each: Track | Counter) -> str:
     where = f"core {each.core}: " if len(drawing.timelines) > 1 else ""
     return where + bounded(each.title)
-
-
-def _track(drawing: ProbeTracks, track: Track) -> dict[str, Any]:
-    return {
-        "title": _title(drawing, track),
-        "lanes": [_lane(lane) for lane in track.lanes],
-        "marks": [_steps(track.mark_time), track.mark_name.tolist()],
-    }
 
 
 def _lane(lane: Lane) -> list[list[int]]:
