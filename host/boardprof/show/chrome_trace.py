@@ -83,8 +83,11 @@ def json_text(value: object) -> str:
 
 def track_names(process_id: int, process: str, threads: Mapping[int, str]) -> list[str]:
     """Return the entries that name a process, and its threads by their numbers."""
-    names = [_name("process_name", process_id, 0, process)]
-    return names + [_name("thread_name", process_id, n, name) for n, name in threads.items()]
+    names = [("process_name", 0, process), *(("thread_name", *each) for each in threads.items())]
+    return [
+        _ENCODE({"ph": "M", "name": what, "pid": process_id, "tid": thread, "args": {"name": name}})
+        for what, thread, name in names
+    ]
 
 
 def _entries(events: Iterable[TraceEvent]) -> Iterator[str]:
@@ -109,11 +112,6 @@ def _entries(events: Iterable[TraceEvent]) -> Iterator[str]:
         yield from track_names(process_id, process, names)
     entries.sort(key=itemgetter(0))
     yield from map(itemgetter(1), entries)
-
-
-def _name(what: str, process_id: int, thread_id: int, text: str) -> str:
-    entry = {"ph": "M", "name": what, "pid": process_id, "tid": thread_id, "args": {"name": text}}
-    return _ENCODE(entry)
 
 
 class _Slice(NamedTuple):

@@ -110,14 +110,14 @@ def _function(
             yield f"{'fe' if file == symbol.file else 'fi'}={_short(files, file)}"
             now = file
         if place in own:
-            yield _numbers(line, own[place])
+            yield " ".join(map(str, (line, *own[place])))
         for (at, callee), (count, *cost) in calls.items():
             if at == place:
                 target = symbols[callee]
                 yield f"cfi={_short(files, target.file)}"
                 yield f"cfn={_short(functions, target.name)}"
                 yield f"calls={count} {target.line}"
-                yield _numbers(line, cost)
+                yield " ".join(map(str, (line, *cost)))
     yield ""
 
 
@@ -144,10 +144,6 @@ def _place(profile: Profile, number: int) -> tuple[str, int]:
 def _add(to: list[int], cost: Cost) -> None:
     for index, amount in enumerate(cost):
         to[index] += amount
-
-
-def _numbers(line: int, cost: Iterable[int]) -> str:
-    return " ".join(map(str, (line, *cost)))
 
 
 # -- pprof -------------------------------------------------------------------------------------
