@@ -12,12 +12,12 @@ import click
 
 import boardprof
 from boardprof.ui.cli.commands import cli
-from boardprof.ui.cli.group import commands_by_path, option_of, options_of
+from boardprof.ui.cli.group import commands_below, option_of, options_of
 from tests.cli.command import boardprof as run
 from tests.support import requires_tool
 
 ROOT = click.Context(cli, info_name="boardprof")
-COMMANDS = dict(commands_by_path(ROOT))
+COMMANDS = dict(commands_below(cli, ROOT))
 OPTION = r"(?<![\w-])--[a-z][a-z-]*[a-z]"
 OF_OTHER_PROGRAMS = {"--prefix", "--oneline", "--unshallow", "--decompress-debug-sections"}
 OF_OTHER_PROGRAMS |= {"--stdio", "--help"}  # click adds --help to each command

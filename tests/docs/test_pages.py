@@ -117,7 +117,7 @@ def all_text() -> str:
 
 
 def test_every_command_is_shown_or_named_on_a_written_page() -> None:
-    commands = [c.name for c in commands_below(cli, click.Context(cli))]
+    commands = [c.name for _, c in commands_below(cli, click.Context(cli))]
     text = all_text()
     assert [n for n in commands if not re.search(rf"boardprof (\w+ )*{n}\b", text)] == []
 
@@ -179,7 +179,7 @@ def options(command: click.Command | None) -> set[str]:
 
 
 def all_options() -> set[str]:
-    commands = commands_below(cli, click.Context(cli))
+    commands = dict(commands_below(cli, click.Context(cli))).values()
     return {name for command in [cli, *commands] for name in [*options(command), "--help"]}
 
 

@@ -56,7 +56,7 @@ def test_a_call_that_takes_less_than_measuring_it_is_told() -> None:
 
     [text] = short(0.011, 19, 20, 21)
     assert text == (
-        "Duration (us) of fir on board: the measurement overhead is 0.02 per call, more than the "
+        "Duration (us) of fir on board: the measurement overhead is 0.02 us per call, more than the "
         "0.0111 that remain after it is subtracted. Make the samples longer: --number 1000. "
         "Or count instructions where you can."
     )
@@ -200,7 +200,7 @@ def test_a_tenth_of_samples_that_other_programs_delayed_is_no_warning() -> None:
     host = {"clock_kind": "measured", "emulated": False}
     assert doubts([*STEADY, 1600.0], facts=host) == []
     [found] = doubts([*STEADY, 1600.0, 2900.0], facts=host)
-    assert found.kind == "outliers"
+    assert found.kind == "apart"
     assert found.hint == "Stop other programs, or take more samples: --repeat 100."
 
 

@@ -31,12 +31,8 @@ from boardprof.results.report.calls import (
 from boardprof.results.report_json import Compat
 from boardprof.results.stats.summary import is_finite, percentile
 
-SORT_COLUMNS: Final = (DURATION, "instructions", "ticks")
-"""Columns for the size of a row: rows are sorted by the first of these that is available."""
-
-PerCall: TypeAlias = int | Decimal | Duration | None
-"""A value per call, of Counts to 28 digits; None if absent."""
-
+SORT_COLUMNS: Final = (DURATION, "instructions", "ticks")  # the first one there sorts the rows
+PerCall: TypeAlias = int | Decimal | Duration | None  # of Counts to 28 digits; None if absent
 M = TypeVar("M")
 
 _MANY: Final = 100  # with fewer values, numpy is not faster at finding a median
@@ -166,7 +162,8 @@ def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCa
             if not isinstance(numbers, list | array):
                 values, numbers = _fewer(values, numbers)
             if numbers and min(numbers) <= 0:
-                values, numbers = _with_calls(values, numbers)
+                called = [row for row, n in enumerate(numbers) if n > 0]
+                values, numbers = [[each[row] for row in called] for each in (values, numbers)]
             if numbers and kind is Duration:
                 found[i] = Duration(_float_median(values, numbers))
             elif numbers:
@@ -182,11 +179,6 @@ def _fewer(values: Any, numbers: Any) -> tuple[list[Any], list[int]]:
         middle = [(len(values) - 1) // 2, len(values) // 2]
         values, numbers = np.partition(values, middle)[middle], numbers[[0, 0]]
     return values.tolist(), numbers.tolist()
-
-
-def _with_calls(values: list[Any], numbers: list[int]) -> tuple[list[Any], list[int]]:
-    pairs = [(value, n) for value, n in zip(values, numbers, strict=True) if n > 0]
-    return [value for value, _ in pairs], [n for _, n in pairs]
 
 
 def _count_median(values: list[int], numbers: list[int]) -> int | Decimal:

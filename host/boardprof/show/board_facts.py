@@ -8,8 +8,7 @@ from typing import Any
 
 from boardprof.show.layout import plain, text_table
 
-_WIDTH = 96
-"""Characters of a line of names."""
+_WIDTH = 96  # characters of a line of names
 
 
 def info_text(facts: Mapping[str, Any]) -> str:
@@ -29,12 +28,22 @@ def info_text(facts: Mapping[str, Any]) -> str:
         f"  last reset  {facts['reset_cause']}",
     ]
     counters = [
-        (counter["name"], *_read_from(counter), collector["name"], _state(counter["unsupported"]))
+        (
+            counter["name"],
+            str(counter["bits"]),
+            f"{counter['hz']:,}" if counter["hz"] else "",
+            counter["source"],
+            collector["name"],
+            "ok" if (why := counter["unsupported"]) is None else f"unsupported: {why}",
+        )
         for collector in facts["collectors"]
         for counter in collector["counters"]
     ]
     lines += _table("Counters", ("Name", "Bits", "Hz", "Source", "Collector", "State"), counters)
-    faults = [(fault["cause"], _caught(fault["not_caught"])) for fault in facts["faults"]]
+    faults = [
+        (fault["cause"], "yes" if (why := fault["not_caught"]) is None else f"no: {why}")
+        for fault in facts["faults"]
+    ]
     lines += _table("Faults of a called function", ("Cause", "Caught"), faults)
     lines.append("Functions")
     lines += [f"  {f['name']}{f['signature']}" for f in facts["functions"]] or ["  (none)"]
@@ -69,19 +78,6 @@ def _interrupts(facts: Mapping[str, Any] | None) -> str:
 def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     table = plain([text_table(headers, rows)]) if rows else "(none)"
     return [title, *(f"  {line}" for line in table.splitlines())]
-
-
-def _read_from(counter: Mapping[str, Any]) -> tuple[str, str, str]:
-    rate = f"{counter['hz']:,}" if counter["hz"] else ""
-    return str(counter["bits"]), rate, counter["source"]
-
-
-def _state(unsupported: str | None) -> str:
-    return "ok" if unsupported is None else f"unsupported: {unsupported}"
-
-
-def _caught(not_caught: str | None) -> str:
-    return "yes" if not_caught is None else f"no: {not_caught}"
 
 
 def metrics_text(facts: Mapping[str, Any]) -> str:

@@ -29,18 +29,13 @@ from boardprof.results.row_origins import profiles_of
 from boardprof.show.cells import KEY_COLUMNS
 from boardprof.show.flame_graph import Stacks, stacks_of, weights_of
 
-OWN_KEYS = ("schemaVersion", "displayTimeUnit", "traceEvents")
-"""Keys of a trace file besides its metadata."""
-
+OWN_KEYS = ("schemaVersion", "displayTimeUnit", "traceEvents")  # of a file, besides its metadata
 _ENCODE = json.JSONEncoder(allow_nan=False).encode
-_MOST = (1 << 63) - 1
-"""Largest integer that all readers accept."""
-
+_MOST = (1 << 63) - 1  # largest integer that all readers accept
 _ORDER = "samples in run order, end to end; when each began was not recorded"
 _PROFILE_ORDER = "a call path once, as long as all calls on it together; not in the order of time"
 _TEXTS = ("Argument Shapes", "Flags")
-_MOST_NS = (1 << 53) - 1
-"""Largest time in ns that is exact as a float, as which readers parse it."""
+_MOST_NS = (1 << 53) - 1  # largest time in ns that is exact as a float, as which readers parse it
 
 
 class Track(NamedTuple):
@@ -74,11 +69,10 @@ def trace_text(entries: Iterable[str], *, metadata: Mapping[str, object]) -> str
                 f"{key!r} cannot be a key of metadata: the trace format uses it.",
                 hint=f"another name, such as {'my_' + key!r}",
             )
-    head = {"schemaVersion": 1, "displayTimeUnit": "ns"}
-    tail = {key: _plain(value) for key, value in metadata.items()}
-    texts = [_members(head), '"traceEvents": [\n' + ",\n".join(entries) + "\n]"]
-    if tail:
-        texts.append(_members(tail))
+    head = _ENCODE({"schemaVersion": 1, "displayTimeUnit": "ns"}).strip("{}")
+    texts = [head, '"traceEvents": [\n' + ",\n".join(entries) + "\n]"]
+    if metadata:
+        texts.append(json_text(metadata)[1:-1])
     return "{" + ",\n".join(texts) + "}\n"
 
 
@@ -89,12 +83,11 @@ def json_text(value: object) -> str:
 
 def track_names(process_id: int, process: str, threads: Mapping[int, str]) -> list[str]:
     """Return the entries that name a process, and its threads by their numbers."""
-    names = [_name("process_name", process_id, 0, process)]
-    return names + [_name("thread_name", process_id, n, name) for n, name in threads.items()]
-
-
-def _members(content: Mapping[str, object]) -> str:
-    return _ENCODE(content)[1:-1]
+    names = [("process_name", 0, process), *(("thread_name", *each) for each in threads.items())]
+    return [
+        _ENCODE({"ph": "M", "name": what, "pid": process_id, "tid": thread, "args": {"name": name}})
+        for what, thread, name in names
+    ]
 
 
 def _entries(events: Iterable[TraceEvent]) -> Iterator[str]:
@@ -121,11 +114,6 @@ def _entries(events: Iterable[TraceEvent]) -> Iterator[str]:
     yield from map(itemgetter(1), entries)
 
 
-def _name(what: str, process_id: int, thread_id: int, text: str) -> str:
-    entry = {"ph": "M", "name": what, "pid": process_id, "tid": thread_id, "args": {"name": text}}
-    return _ENCODE(entry)
-
-
 class _Slice(NamedTuple):
     """An event in whole nanoseconds, so that rounding cannot change how slices nest."""
 
@@ -139,7 +127,6 @@ class _Slice(NamedTuple):
         return self.start_ns, -self.end_ns
 
     def entry(self, process_id: int, thread_id: int) -> dict[str, object]:
-        """Return the event as an entry of the file."""
         event = self.event
         entry: dict[str, object] = {
             "ph": "i" if event.duration_us is None else "X",
@@ -227,7 +214,8 @@ def render_chrome(report: Report) -> str:
     told = {name: base.text for name, base in zip(stacks.devices, bases, strict=True)}
     profiles = list(profiles_of(report))
     for row in profiles:
-        title, counted = f"{row.title} on {row.device}", _counted(row.profile)
+        title, how = f"{row.title} on {row.device}", row.profile.sampled
+        counted = f"samples of {how.calls:,} calls" if how else f"{row.profile.metric} of one call"
         told[title] = f"{counted}, not time: one is drawn as 1 us"
         events += _call_paths(row.profile, Track(f"{title} ({counted}, not time)", "call paths"))
     metadata = {
@@ -294,8 +282,6 @@ def _samples(calls: Calls, stacks: Stacks, bases: Sequence[_Base]) -> Iterator[T
 
 @dataclass
 class _Path:
-    """A function on a call path."""
-
     name: str
     file: str = ""
     own: int = 0
@@ -322,8 +308,3 @@ def _call_paths(profile: Profile, track: Track) -> Iterator[TraceEvent]:
         for child in sorted(path.children.values(), key=lambda each: (-each.total, each.name)):
             left.append((child, at))
             at += child.total
-
-
-def _counted(profile: Profile) -> str:
-    how = profile.sampled
-    return f"{profile.metric} of one call" if how is None else f"samples of {how.calls:,} calls"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree as xml
 
@@ -116,12 +116,20 @@ def comparison_junit(comparison: Comparison) -> str:
         "testsuite",
         name="boardprof compare",
         tests=str(len(cases)),
-        failures=_count(cases, "failure"),
+        failures=str(sum(case.find("failure") is not None for case in cases)),
         errors="0",
-        skipped=_count(cases, "skipped"),
+        skipped=str(sum(case.find("skipped") is not None for case in cases)),
     )
     properties = xml.SubElement(suite, "properties")
-    for name, value in _properties(comparison):
+    facts = [
+        ("before", comparison.before_name),
+        ("after", comparison.after_name),
+        ("alpha", f"{comparison.alpha:g}"),
+        *(("rule", str(rule)) for rule in comparison.rules),
+        *((f"before {name}", value) for name, value in comparison.before_facts),
+        *((f"after {name}", value) for name, value in comparison.after_facts),
+    ]
+    for name, value in facts:
         xml.SubElement(properties, "property", name=_clean(name), value=_clean(value))
     suite.extend(cases)
     lines = map(_clean, [headline(comparison), *unjudged_lines(comparison), *comparison.notes])
@@ -205,21 +213,6 @@ def _not_judged(case: xml.Element, missing: Sequence[Unjudged], is_failure: bool
         xml.SubElement(case, "skipped", message=message)
 
 
-def _count(cases: Iterable[xml.Element], outcome: str) -> str:
-    return str(sum(case.find(outcome) is not None for case in cases))
-
-
-def _properties(comparison: Comparison) -> list[tuple[str, str]]:
-    return [
-        ("before", comparison.before_name),
-        ("after", comparison.after_name),
-        ("alpha", f"{comparison.alpha:g}"),
-        *(("rule", str(rule)) for rule in comparison.rules),
-        *((f"before {name}", value) for name, value in comparison.before_facts),
-        *((f"after {name}", value) for name, value in comparison.after_facts),
-    ]
-
-
 def _clean(text: str) -> str:
     """Return text without characters that XML cannot hold or that change the direction of text."""
     return _NOT_XML.sub("?", bounded(text))
@@ -234,33 +227,33 @@ class _Finding(NamedTuple):
     row: MetricRow
     title: str
     text: str
-    is_failure: bool
+    level: str = "error"
 
 
 def _findings(comparison: Comparison) -> Iterator[_Finding]:
+    of_gaps = "error" if comparison.fails_if_missing else "warning"
     for output in comparison.outputs:
         text = f"{what_of(output)}: {output.text}"
-        yield _Finding(output, f"Output changed: {output.what}", text, True)
+        yield _Finding(output, f"Output changed: {output.what}", text)
     for limit in comparison.over:
-        yield _Finding(limit, f"Above its limit: {limit.title}", limit.text, True)
+        yield _Finding(limit, f"Above its limit: {limit.title}", limit.text)
     for row in comparison.regressions:
         text = f"{what_of(row)} {_numbers(row)}, limit {_broken(row)}"
-        yield _Finding(row, f"Regression: {row.what}", text, True)
+        yield _Finding(row, f"Regression: {row.what}", text)
     for missing in unjudged_at(comparison).values():
         gap = missing[0]
         text = "; ".join(f"not checked against {each.by}: {each.why}" for each in missing)
         named = f"{row_title(gap)}: {text}" if gap.name else text
-        yield _Finding(gap, f"Not checked: {gap.what}", named, comparison.fails_if_missing)
+        yield _Finding(gap, f"Not checked: {gap.what}", named, of_gaps)
 
 
 def render_github(comparison: Comparison) -> str:
     """Return workflow commands of GitHub Actions, which it reads from a job's output."""
     lines = []
     for each in _findings(comparison):
-        level = "error" if each.is_failure else "warning"
         place = comparison.sources.get(each.row.name)
         where = {"file": place.file, "line": f"{place.line}"} if place else {}
-        lines.append(_command(level, {**where, "title": each.title}, each.text))
+        lines.append(_command(each.level, {**where, "title": each.title}, each.text))
     lines.append(_command("notice", {"title": "boardprof"}, headline(comparison)))
     return "".join(f"{line}\n" for line in lines)
 
@@ -282,10 +275,9 @@ def render_editor(comparison: Comparison) -> str:
     """Return a line for each finding as GCC writes its errors: editors lead from it to the code."""
     lines = []
     for each in _findings(comparison):
-        level = "error" if each.is_failure else "warning"
         place = comparison.sources.get(each.row.name)
         where = f"{bounded(place.file)}:{place.line}" if place else "boardprof"
-        lines.append(f"{where}: {level}: {bounded(each.text)}")
+        lines.append(f"{where}: {each.level}: {bounded(each.text)}")
     return "".join(f"{line}\n" for line in [*lines, headline(comparison)])
 
 
@@ -308,7 +300,7 @@ def _issue(comparison: Comparison, found: _Finding) -> dict[str, Any]:
         "description": bounded(found.text),
         # The same finding in the next pipeline, even if the line or the numbers differ.
         "fingerprint": hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest(),
-        "severity": "major" if found.is_failure else "minor",
+        "severity": "major" if found.level == "error" else "minor",
         "location": {
             "path": place.file if place else bounded(row.name or row.metric),
             "lines": {"begin": place.line if place else 1},

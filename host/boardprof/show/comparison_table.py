@@ -37,25 +37,17 @@ from boardprof.show.cells import (
     plural,
     short_arguments,
 )
-from boardprof.show.layout import Column, Page, plain, record_table, shared
+from boardprof.show.layout import Column, Page, Table, plain, record_table, shared
 
-_NO_RULE = "no rule, so nothing is gated"
-_NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
 _VERDICTS: Final = (
     *("worse", "better", "changed", "noise", "within overhead", "too few samples", "other calls"),
     *("other inputs", "doubtful", "output changed", "same", "added", "removed"),
 )
-_MOST = 5
-"""Functions, and lines, that are shown."""
-
+_MOST = 5  # functions, and lines, that are shown
 _LONGEST = 60
 
-_ALL_WHOLE = 100
-"""From here on, three digits have no fraction."""
-
-_COSTS, _TEXTS = ("Before", "After", "Change"), ("What", "Source")
-"""Columns of `change_rows`."""
-
+_ALL_WHOLE = 100  # from here on, three digits have no fraction
+_COSTS, _TEXTS = ("Before", "After", "Change"), ("What", "Source")  # columns of `change_rows`
 _SAMPLED = "Sampled: estimates. Changes smaller than their uncertainty are left out."
 
 
@@ -149,9 +141,9 @@ def headline(comparison: Comparison) -> str:
 
 def _passed_text(comparison: Comparison) -> str:
     if not comparison.rules:
-        return _NO_RULE
+        return "no rule, so nothing is gated"
     if not comparison.judged:
-        return _NOTHING_JUDGED
+        return "no rule could judge anything, so nothing is gated"
     return "no regression in what was judged" if comparison.unjudged else "no regression"
 
 
@@ -188,9 +180,7 @@ def output_lines(comparison: Comparison) -> list[str]:
 
 
 def means_line(
-    comparison: Comparison,
-    name: Callable[[str], str] = str,
-    ratio: Callable[[str], str] = str,
+    comparison: Comparison, name: Callable[[str], str] = str, ratio: Callable[[str], str] = str
 ) -> str:
     """Return one line with the geometric means of after over before, or "" if there are none."""
     means = mean_ratios(comparison.rows)
@@ -275,11 +265,13 @@ def _toned(column: Column) -> Column:
 
 def reason_page(comparison: Comparison) -> Page:
     """Return where functions changed, if both sides have a profile."""
-    return [
-        line
-        for place, difference in comparison.reasons.items()
-        for line in _difference_page(place, difference)
-    ]
+    page: list[Table | str] = []
+    headers = ("Where", *_COSTS, *_TEXTS)
+    for place, difference in comparison.reasons.items():
+        rows, rest = change_rows(difference), rest_text(difference)
+        table = record_table(headers, rows, _TEXTS, optional=headers, spare=_COSTS[:2])
+        page += [f"{reason_title(place, difference)}:", table, *([rest] if rest else []), ""]
+    return page
 
 
 def comparison_cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:
@@ -341,15 +333,6 @@ def reason_title(place: tuple[str, ...], difference: ProfileDifference) -> str:
     return f"Where {title} changed{unit}"
 
 
-def _difference_page(place: tuple[str, ...], difference: ProfileDifference) -> Page:
-    """Return it as a table under its title."""
-    rows = change_rows(difference)
-    headers = ("Where", *_COSTS, *_TEXTS)
-    rest = rest_text(difference)
-    table = record_table(headers, rows, _TEXTS, optional=headers, spare=_COSTS[:2])
-    return [f"{reason_title(place, difference)}:", table, *([rest] if rest else []), ""]
-
-
 def _row(
     difference: ProfileDifference,
     where: str,
@@ -377,29 +360,28 @@ def _function_text(change: FunctionChange) -> str:
         return f"inlined now, {plural(calls[0], 'call')} before"
     if change.inlined_before and not change.inlined_after and calls[1] > calls[0]:
         return f"inlined before, {plural(calls[1], 'call')} now"
-    if not change.before and not calls[0]:
-        return f"new, {plural(calls[1], 'call')}" if calls[1] else "new"
-    if not change.after and not calls[1]:
-        return f"gone, {plural(calls[0], 'call')} before" if calls[0] else "gone"
-    if calls[0] != calls[1]:
-        return f"{calls[0]:,} to {plural(calls[1], 'call')}"
-    return ""
+    is_new, is_gone = not change.before and not calls[0], not change.after and not calls[1]
+    return _number_text(*calls, "call", is_new=is_new, is_gone=is_gone)
 
 
 def _line_text(change: LineChange) -> str:
     before, after = change.times_before, change.times_after
-    if change.is_new:
-        return f"new, {plural(after, 'time')}" if after else "new"
-    if change.is_gone:
-        return f"gone, {plural(before, 'time')} before" if before else "gone"
-    if before != after:
-        return f"{before:,} to {plural(after, 'time')}"
-    if not before:
-        return ""
+    changed = _number_text(before, after, "time", is_new=change.is_new, is_gone=change.is_gone)
+    if changed or not before:
+        return changed
     if change.first == change.last and not change.before % before | change.after % after:
         each = f"{change.before // before} to {change.after // after} each"
         return f"{plural(before, 'time')}, {each}"
     return plural(before, "time")
+
+
+def _number_text(before: int, after: int, what: str, *, is_new: bool, is_gone: bool) -> str:
+    """Return how a number of calls or times changed; "" if it did not."""
+    if is_new:
+        return f"new, {plural(after, what)}" if after else "new"
+    if is_gone:
+        return f"gone, {plural(before, what)} before" if before else "gone"
+    return f"{before:,} to {plural(after, what)}" if before != after else ""
 
 
 def _place(change: LineChange) -> str:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from boardprof import __version__
 from boardprof.base.printable import escaped
 from boardprof.results.probes.core_events import Ints
-from boardprof.results.probes.events import ADDRESSES, VALUES, ProbeName, ProbeNames
+from boardprof.results.probes.events import ADDRESSES, VALUES, ProbeNames
 from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Timeline
 from boardprof.show.probe_tracks import check_events
@@ -28,13 +28,9 @@ from boardprof_protocol.codes import ProbeKind, TraceId
 _NS = 10**9
 
 _EVENT = np.dtype([("id", "<u2"), ("time", "<u8")])
-_PACKET = struct.Struct("<IIQQQQQI")
-"""Packet header and context, as the description below says."""
-
+_PACKET = struct.Struct("<IIQQQQQI")  # packet header and context, as the description below says
 _MAGIC = 0xC1FC1FC1
-_PIECE = 1 << 16
-"""Events that are encoded at once."""
-
+_PIECE = 1 << 16  # events that are encoded at once
 _TYPES = """\
 typealias integer { size = 16; align = 8; signed = false; } := uint16_t;
 typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
@@ -61,7 +57,7 @@ stream {
 };
 """
 
-_OWN = {
+_OWN = {  # names and fields of events that have no name in the firmware
     TraceId.INTERRUPT_EXIT: ("interrupt_exit", ""),
     TraceId.INTERRUPT_ENTER: ("interrupt_enter", "uint32_t number;"),
     TraceId.TASK: ("task_switch", "address_t task;"),
@@ -73,7 +69,6 @@ _OWN = {
     TraceId.LIVE: ("live_before", "uint32_t blocks;"),
     TraceId.HIGH: ("address_high", "uint32_t bits_32_to_63;"),
 }
-"""Names and fields of events that have no name in the firmware."""
 
 _FIELDS = {
     ProbeKind.U32: "uint32_t value;",
@@ -135,13 +130,10 @@ def _events(names: ProbeNames) -> Iterator[str]:
     for number, (name, fields) in _OWN.items():
         yield _event(number, f"bp:{name}", fields)
     for each in names.names:
-        for more, title in enumerate(_titles(each)):
+        edges = _PAIRS.get(each.kind)
+        titles = [f"{each.text}:{edge}" for edge in edges] if edges else [each.text]
+        for more, title in enumerate(titles):
             yield _event(each.number + more, title, _FIELDS.get(each.kind, ""))
-
-
-def _titles(name: ProbeName) -> list[str]:
-    edges = _PAIRS.get(name.kind)
-    return [f"{name.text}:{edge}" for edge in edges] if edges else [name.text]
 
 
 def _event(number: int, title: str, fields: str) -> str:

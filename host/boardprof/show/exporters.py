@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Exporter: TypeAlias = "Callable[[Report], str | bytes]"
 
-_REPORT = {
+_REPORT = {  # name -> module below ``boardprof``, and its function; imported when it is asked for
     "baseline": "results.baseline:render_baseline",
     "bencher": "show.rows:render_bencher",
     "benchmark-action": "show.rows:render_benchmark_action",
@@ -43,9 +43,8 @@ _REPORT = {
     "speedscope": "show.flame_graph:render_speedscope",
     "table": "show.table:render_table",
 }
-"""Name -> module below ``boardprof``, and its function; imported when it is asked for."""
 
-_COMPARISON = {
+_COMPARISON = {  # ``summary`` is ``markdown`` under a name that no Report's has
     "editor": "show.comparison_files:render_editor",
     "github": "show.comparison_files:render_github",
     "gitlab": "show.comparison_files:render_gitlab",
@@ -55,9 +54,8 @@ _COMPARISON = {
     "summary": "show.markdown:comparison_markdown",
     "table": "show.comparison_table:comparison_table",
 }
-"""The same for Comparisons. ``summary`` is ``markdown`` under a name that no Report's has."""
 
-_PROBES = {
+_PROBES = {  # the same for runs of probes
     "chrome": "show.probe_files:render_probe_chrome",
     "collapsed": "show.probe_files:render_probe_collapsed",
     "ctf": "show.ctf:render_ctf",
@@ -66,15 +64,11 @@ _PROBES = {
     "perfetto": "show.probe_files:render_perfetto",
     "speedscope": "show.probe_files:render_probe_speedscope",
 }
-"""The same for runs of probes."""
 
-FOLDERS = frozenset({"ctf"})
-"""Exporters of runs of probes that write a folder."""
-
+FOLDERS = frozenset({"ctf"})  # exporters of runs of probes that write a folder
 _COMPARISON_GROUP = "comparison_exporters"
 
-WITH_PLACES = frozenset({"html", "memory"})
-"""Exporters of runs of probes that take file and line of calls, by return address (``places``)."""
+WITH_PLACES = frozenset({"html", "memory"})  # those that take ``places``: calls by return address
 
 
 def exporter_names() -> list[str]:

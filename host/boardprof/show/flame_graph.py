@@ -27,16 +27,12 @@ from boardprof.results.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Pro
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.show.aggregate import SORT_COLUMNS, total_of
-from boardprof.show.cells import KEY_COLUMNS, text_of
+from boardprof.show.cells import KEY_COLUMNS, plural, text_of
 
 _NO_WEIGHTS: Final = frozenset(["Count", LABEL, *LEVELS, *KEY_COLUMNS])
 
-Weight: TypeAlias = int | float
-"""A Count, exact, or a Duration in us; never below zero, infinite or NaN."""
-
-INTERRUPTED = "(interrupts)"
-"""The frame above all handlers: they are not part of the call."""
-
+Weight: TypeAlias = int | float  # a Count, or a Duration in us; never below zero, infinite or NaN
+INTERRUPTED = "(interrupts)"  # the frame above all handlers: they are not part of the call
 Stack = tuple[Frame, ...]
 """Outermost first. A caller has the line at which its function begins, the innermost its own."""
 
@@ -216,11 +212,13 @@ def _frame_json(frame: Frame) -> dict[str, Any]:
 def _inside(report: Report, frames: dict[Frame, int]) -> Iterator[_Profile]:
     """Yield what happens within one call, for each of its metrics, if the Report knows."""
     for row in profiles_of(report):
+        how = row.profile.sampled
+        calls = "one call" if how is None else plural(how.calls, "call")
         for metric in row.profile.columns:
             stacks = stacks_of(row.profile, metric)
             yield {
                 "type": "sampled",
-                "name": f"{row.title} on {row.device}: {metric} of {_calls(row.profile)}",
+                "name": f"{row.title} on {row.device}: {metric} of {calls}",
                 "unit": "none",
                 "startValue": 0,
                 "endValue": sum(stacks.values()),
@@ -229,11 +227,6 @@ def _inside(report: Report, frames: dict[Frame, int]) -> Iterator[_Profile]:
                 ],
                 "weights": list(stacks.values()),
             }
-
-
-def _calls(profile: Profile) -> str:
-    how = profile.sampled
-    return "one call" if how is None else f"{how.calls:,} call{'s' * (how.calls != 1)}"
 
 
 def _profiles(

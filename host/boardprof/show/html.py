@@ -39,9 +39,7 @@ from boardprof.show.cells import cell, heading, number_text, plural
 from boardprof.show.html_data import page_view, profile_views
 from boardprof.show.layout import Page, Table, text_table
 
-_PACKED_FROM: Final = 1 << 20
-"""From this number of characters on, JSON is embedded compressed."""
-
+_PACKED_FROM: Final = 1 << 20  # from this number of characters on, JSON is embedded compressed
 _REPORT: Final = "boardprof-report"
 _BEFORE: Final = "boardprof-report-before"
 
@@ -50,9 +48,7 @@ _CLOCKS = {
     "declared": ("Declared clock", False),
     "simulated": ("Simulated clock: no wall time", True),
 }
-_SHOWN = 1
-"""Number of warnings of one kind that are not folded up."""
-
+_SHOWN = 1  # number of warnings of one kind that are not folded up
 _CAUTION = frozenset(
     {
         *("warning", "unsupported", "stack unknown", "estimated", "of several runs"),
@@ -85,10 +81,8 @@ def render_html(
     """
     groups = summaries(report, most=MOST_GROUPS)
     beside = [*partly(report, "the Report in this page has"), *doubts(report.configuration)]
-    script = asset("page.js")
     profiles = profile_views(report, before)
-    if profiles:
-        script += asset("profile.js")
+    script = asset("page.js") + (asset("profile.js") if profiles else "")
     comparison = None
     if before is not None:
         comparison = compare(before, report, allow=allow, before_name=names[0], after_name=names[1])
@@ -188,11 +182,10 @@ def _clock_tags(report: Report) -> str:
     found: dict[str, list[str]] = {}
     for name, facts in devices.items():
         found.setdefault(_tags(facts), []).append(name)
-    cautions = {tags: names for tags, names in found.items() if "caution" in tags}
-    who = {tags: ", ".join(map(isolated, names)) for tags, names in cautions.items()}
     return "".join(
-        f'<p class="clocks">{name if len(devices) > 1 else ""}{tags}</p>'
-        for tags, name in who.items()
+        f'<p class="clocks">{", ".join(map(isolated, who)) if len(devices) > 1 else ""}{tags}</p>'
+        for tags, who in found.items()
+        if "caution" in tags
     )
 
 
@@ -329,18 +322,13 @@ def _folded(items: Sequence[str]) -> str:
 
 
 def _seen(each: Warning_) -> str:
-    place = _place(each.key.device, each.key.flags)
-    what = f"{isolated(each.key.title)}{place}, {isolated(each.metric)}"
+    places = [isolated(part) for part in (each.key.device, each.key.flags) if part]
+    where = f" on {', '.join(places)}" if places else ""
+    what = f"{isolated(each.key.title)}{where}, {isolated(each.metric)}"
     return f"<li>{what}: {isolated(each.text)}</li>"
 
 
-def _place(device: str, flags: str) -> str:
-    parts = [isolated(part) for part in (device, flags) if part]
-    return f" on {', '.join(parts)}" if parts else ""
-
-
 def _configuration_rows(report: Report) -> str:
-    """Return the whole configuration as rows of a table."""
     if not report.configuration:
         return '<tr><td class="empty">The Report has no configuration.</td></tr>'
     return "\n".join(
@@ -420,7 +408,6 @@ def inert(text: str) -> str:
 
 
 _GUARD = "guard: "
-_NO_CABLE = "not tested: the board was started on this machine"
 
 
 def render_proof(facts: Mapping[str, Any]) -> str:
@@ -443,21 +430,18 @@ def _sections(facts: Mapping[str, Any]) -> str:
     rows = [(each["subject"], each["verdict"], each["text"]) for each in facts["findings"]]
     found = [row for row in rows if not row[0].startswith(_GUARD)]
     guards = [(row[0].removeprefix(_GUARD), *row[1:]) for row in rows if row not in found]
+    cable: Table | str = "The cable was not tested: the board was started on this machine."
+    if facts["cable"] is not None:
+        cable = text_table(("What", "Found"), [*_cable_rows(facts["cable"])])
     parts: list[tuple[str, Page]] = [
         ("Counters, clock and memory", [text_table(("What", "Verdict", "Found"), found)]),
         ("What ends a call", [text_table(("Cause", "Verdict", "Found"), guards)]),
-        ("The cable", [_cable(facts["cable"])]),
+        ("The cable", [cable]),
         ("Versions", [text_table(("What", "Which"), _versions(facts))]),
     ]
     return "".join(
         f"<section>\n<h2>{title}</h2>\n{tables_html(page)}\n</section>\n" for title, page in parts
     )
-
-
-def _cable(cable: Mapping[str, Any] | None) -> Any:
-    if cable is None:
-        return f"The cable was {_NO_CABLE}."
-    return text_table(("What", "Found"), [*_cable_rows(cable)])
 
 
 def _cable_rows(facts: Mapping[str, Any], of: str = "") -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
@@ -37,17 +37,10 @@ _KINDS: Final[dict[type[Metric], str]] = {
     Ratio: "ratio",
 }
 _LAST: Final = (STACK, PERTURBATION)
-_IDENTITY: Final = ("build", "compiler", "flags")
-"""Facts that distinguish two runs."""
-
-_COMPARABLE: Final = (DURATION, "cycles", "instructions")
-"""Metrics that mean the same on all boards; ticks depend on each board's clock."""
-
-_OWN: Final = -1
-"""The leading metric of each row, if the rows have no metric in common."""
-
-_EXACT_FLOAT: Final = 1 << 53
-"""Integers below this are exact in JavaScript."""
+_IDENTITY: Final = ("build", "compiler", "flags")  # facts that distinguish two runs
+_COMPARABLE: Final = (DURATION, "cycles", "instructions")  # ticks depend on each board's clock
+_OWN: Final = -1  # the leading metric of each row, if the rows have no metric in common
+_EXACT_FLOAT: Final = 1 << 53  # integers below this are exact in JavaScript
 
 
 def page_view(
@@ -66,8 +59,9 @@ def page_view(
         if group.metric in places:
             row = rows.setdefault(group.key, {**_key(group.key), "metrics": {}})
             row["metrics"][places[group.metric]] = _series(group) | history.of(group)
-    for row in rows.values():
-        row["leads"] = _leading(row["metrics"], places)
+    judged = [places[name] for name in JUDGED_BY if name in places]
+    for row in rows.values():  # the metric that represents it
+        row["leads"] = next((i for i in judged if i in row["metrics"]), min(row["metrics"]))
     _add_sweep(rows, {(each.key, places.get(each.metric)): each for each in groups})
     keys = [*rows.values(), *(_key(each) for each in (comparison.rows if comparison else ()))]
     return {
@@ -119,12 +113,6 @@ class _History:
                 for each in trend.changes
             ]
         return {"history": found}
-
-
-def _leading(metrics: Iterable[int], places: dict[str, int]) -> int:
-    """Return the metric that represents a row."""
-    found = (places[name] for name in JUDGED_BY if name in places)
-    return next((place for place in found if place in metrics), min(metrics))
 
 
 def _first(rows: Sequence[dict[str, Any]], places: dict[str, int]) -> int:
@@ -212,11 +200,11 @@ def _series(group: GroupSummary) -> dict[str, Any]:
 
 
 def _total(row: dict[str, Metric], places: dict[str, int]) -> dict[int, int | float | str | None]:
-    found: dict[int, int | float | str | None] = {}
-    for name, metric in row.items():
-        if name in places and not isinstance(metric, str):
-            found[places[name]] = _exact(raw_of(metric))
-    return found
+    return {
+        places[name]: _exact(raw_of(metric))
+        for name, metric in row.items()
+        if name in places and not isinstance(metric, str)
+    }
 
 
 def _changes(comparison: Comparison) -> dict[str, Any]:
@@ -246,7 +234,6 @@ def _changes(comparison: Comparison) -> dict[str, Any]:
 
 
 def _identity(facts: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return build, compiler and flags of a side."""
     return {name: value for name, value in facts if name.endswith(_IDENTITY)}
 
 
@@ -275,9 +262,7 @@ def _exact(value: int | float | str | None) -> int | float | str | None:
 
 def _number(value: int | float | str | None) -> int | float | str | None:
     """Return a number as JSON can hold it; infinities and NaN become their names."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int):
+    if value is None or isinstance(value, str | int):
         return value
     if not math.isfinite(value):
         return str(value)

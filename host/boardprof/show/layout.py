@@ -16,21 +16,17 @@ from typing import Final, TypeAlias
 from boardprof.base.printable import bounded, display_width
 
 _GAP: Final = "  "
-_LEAST_WIDTH: Final = 20
-"""Smallest width, in columns, that text is fitted to."""
-
+_LEAST_WIDTH: Final = 20  # smallest width, in columns, that text is fitted to
 _SHORTEST_NAME: Final = 8
 _INDENT: Final = 4
-_KEYS: Final = (
+_KEYS: Final = (  # columns that may identify rows, the most important first
     *("Name", "Label", "Metric", "Device", "Board", "Flags", "Argument Shapes", "Arguments"),
 )
-"""Columns that may identify rows, the most important first."""
 
 _RULE: Final = "----------"
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _TONES: Final = {"good": "\x1b[32m", "bad": "\x1b[31m"}
-_ITEM = r" *\S+(?: \S+)*  +(?=\S)"
-"""A name, and at least two blanks before its description."""
+_ITEM = r" *\S+(?: \S+)*  +(?=\S)"  # a name, and at least two blanks before its description
 
 
 @dataclass(frozen=True)
@@ -54,8 +50,7 @@ class Table:
     cuts_last: bool = False  # the last column, to 20 or more, before others move below
 
 
-Page: TypeAlias = Sequence[Table | str]
-"""Text to print, from top to bottom: tables and lines; "" is a blank line."""
+Page: TypeAlias = Sequence[Table | str]  # from top to bottom; "" is a blank line
 
 
 def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -113,10 +108,7 @@ def folded(text: str, width: int) -> str:
 
 
 def _facts(lines: Sequence[str], width: int, styled: bool, is_first: bool) -> list[str]:
-    """Fold and style lines outside tables.
-
-    The first line of a page is its answer; a title is a line above a rule of dashes.
-    """
+    """Fold and style lines; titles are the first of a page, and each above a rule of dashes."""
     shown: list[str] = []
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""
@@ -318,7 +310,6 @@ def _narrowed(keys: Sequence[_Aligned], most: int) -> list[_Aligned]:
 
 
 def _different(keys: Sequence[_Aligned]) -> int:
-    """Return the number of different rows."""
     return len({*zip(*(key.cells for key in keys), strict=True)})
 
 

@@ -51,8 +51,8 @@ _TYPE, _NAME, _TRACK, _INTEGER, _DOUBLE = 9, 10, 11, 30, 44  # of TrackEvent
 _COUNT, _BYTES = 2, 3  # CounterDescriptor.Unit
 _EXPLICIT = 3  # TrackDescriptor.ChildTracksOrdering
 
+# What is before an event's packet, by its length; none is longer.
 _HEADS = [varint(_PACKET << 3 | 2) + varint(length) for length in range(128)]
-"""What is before an event's packet, by its length; none is longer."""
 
 
 def render_perfetto(run: ProbeRun) -> bytes:
@@ -144,7 +144,6 @@ def _event(uuid: int, kind: int, *more: bytes) -> bytes:
 
 
 def _timed(times: Ints, events: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the packets of events at some times."""
     for time, event in zip(varints(times), events, strict=True):
         yield b"%b%b%b%b" % (_HEADS[1 + len(time) + len(event)], _TIMESTAMP_KEY, time, event)
 
@@ -152,8 +151,9 @@ def _timed(times: Ints, events: Iterable[bytes]) -> Iterator[bytes]:
 # -- Chrome --------------------------------------------------------------------------------------
 
 
-_Entry: TypeAlias = tuple[int, str]
-"""When an event began, and its entry in JSON, which is made at once: there may be millions."""
+_Entry: TypeAlias = tuple[
+    int, str
+]  # begin, and the entry in JSON, made at once: there are millions
 
 
 def render_probe_chrome(run: ProbeRun) -> str:
@@ -217,12 +217,12 @@ def render_probe_speedscope(run: ProbeRun) -> str:
     drawing = ProbeTracks(run)
     _check(drawing)
     frames = [{"name": bounded(name)} for name in drawing.names]
-    unit = "" if drawing.clock.hz else f" ({drawing.unit})"
+    unit = "" if drawing.run.clock.hz else f" ({drawing.unit})"
     profiles = [
         {
             "type": "evented",
-            "name": f"{_core(core)}: {title}{unit}",
-            "unit": "nanoseconds" if drawing.clock.hz else "none",
+            "name": f"core {core}: {title}{unit}",
+            "unit": "nanoseconds" if drawing.run.clock.hz else "none",
             "startValue": 0,
             "endValue": drawing.end,
             "events": _edges(lane),
@@ -234,12 +234,7 @@ def render_probe_speedscope(run: ProbeRun) -> str:
     return speedscope_text(bounded(run.facts.board), frames, profiles)
 
 
-def _core(core: int) -> str:
-    return f"core {core}"
-
-
 def _check(drawing: ProbeTracks) -> None:
-    """Check that there is something to draw."""
     check_events(drawing.run)
     if not any(track.lanes for track in drawing.tracks):
         raise UsageError(
@@ -251,13 +246,11 @@ def _check(drawing: ProbeTracks) -> None:
 
 def _edges(lane: Lane) -> list[dict[str, Any]]:
     which, is_begin = lane.edges()
-    columns = (column.tolist() for column in (lane.begin, lane.end, lane.name))
-    begin, end, name = columns
+    times = np.where(is_begin, lane.begin[which], lane.end[which])
+    columns = (column.tolist() for column in (is_begin, lane.name[which], times))
     return [
-        {"type": "O", "frame": name[i], "at": begin[i]}
-        if opens
-        else {"type": "C", "frame": name[i], "at": end[i]}
-        for i, opens in zip(which.tolist(), is_begin.tolist(), strict=True)
+        {"type": "O" if opens else "C", "frame": name, "at": time}
+        for opens, name, time in zip(*columns, strict=True)
     ]
 
 
@@ -270,9 +263,9 @@ def render_probe_collapsed(run: ProbeRun) -> str:
     sums: dict[_Path, int] = {}
     for core, line in drawing.timelines.items():
         for task, ticks in line.task_ticks().items():
-            sums[_core(core), task_title(task, run.tasks)] = ticks
+            sums[f"core {core}", task_title(task, run.tasks)] = ticks
     for track in drawing.tracks:
-        base = (_core(track.core), track.title)
+        base = (f"core {track.core}", track.title)
         for lane in track.lanes if track.kind != TrackKind.CORE else ():
             _add(sums, base if track.kind == TrackKind.TASK else base[:1], lane, drawing.names)
     return "".join(
@@ -297,8 +290,8 @@ def _add(sums: dict[_Path, int], base: _Path, lane: Lane, names: Sequence[str]) 
 
 # -- a page -----------------------------------------------------------------------------------
 
-MOST_EVENTS = 200_000
-"""More would make a page of many megabytes."""
+MOST_EVENTS = 200_000  # more would make a page of many megabytes
+_SIMULATED = '<p class="clocks"><span class="tag caution">Simulated clock: no wall time</span></p>'
 
 
 def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) -> str:
@@ -311,36 +304,20 @@ def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) ->
             hint="boardprof export perfetto, and open it in ui.perfetto.dev",
         )
     facts = run.facts
+    parts = [facts.time, f"build {facts.build_id}" if facts.build_id else "", facts.port]
+    memory = "" if drawing.heap is None else tables_html(memory_page(drawing.heap, places or {}))
     return filled_page(
         "timeline.html",
         asset("page.css"),
         asset("timeline.js"),
         title=html.escape(f"{bounded(facts.board)} \N{MIDDLE DOT} boardprof trace"),
         heading=isolated(facts.board),
-        facts=_facts(run),
-        notes=_tag(run),
-        memory=_memory(drawing, places or {}),
+        facts=" \N{MIDDLE DOT} ".join(isolated(part) for part in parts if part),
+        notes=_SIMULATED if facts.clock_kind == "simulated" else "",
+        memory=_section("Memory", memory) if memory else "",
         tables=_section("Ranges, interrupts and tasks", tables_html(probe_run_page(run))),
         view=inert(json.dumps(_view(run, drawing), separators=(",", ":"), allow_nan=False)),
     )
-
-
-def _facts(run: ProbeRun) -> str:
-    facts = run.facts
-    parts = [facts.time, f"build {facts.build_id}" if facts.build_id else "", facts.port]
-    return " \N{MIDDLE DOT} ".join(isolated(part) for part in parts if part)
-
-
-def _tag(run: ProbeRun) -> str:
-    if run.facts.clock_kind != "simulated":
-        return ""
-    return '<p class="clocks"><span class="tag caution">Simulated clock: no wall time</span></p>'
-
-
-def _memory(drawing: ProbeTracks, places: Mapping[int, str]) -> str:
-    if drawing.heap is None:
-        return ""
-    return _section("Memory", tables_html(memory_page(drawing.heap, places)))
 
 
 def _section(title: str, content: str) -> str:
@@ -361,7 +338,11 @@ def _view(run: ProbeRun, drawing: ProbeTracks) -> dict[str, Any]:
         "names": [bounded(name) for name in drawing.names],
         "tracks": [
             *(
-                _track(drawing, each)
+                {
+                    "title": _title(drawing, each),
+                    "lanes": [_lane(lane) for lane in each.lanes],
+                    "marks": [_steps(each.mark_time), each.mark_name.tolist()],
+                }
                 for each in drawing.tracks
                 if each.lanes or each.mark_time.size
             ),
@@ -373,14 +354,6 @@ def _view(run: ProbeRun, drawing: ProbeTracks) -> dict[str, Any]:
 def _title(drawing: ProbeTracks, each: Track | Counter) -> str:
     where = f"core {each.core}: " if len(drawing.timelines) > 1 else ""
     return where + bounded(each.title)
-
-
-def _track(drawing: ProbeTracks, track: Track) -> dict[str, Any]:
-    return {
-        "title": _title(drawing, track),
-        "lanes": [_lane(lane) for lane in track.lanes],
-        "marks": [_steps(track.mark_time), track.mark_name.tolist()],
-    }
 
 
 def _lane(lane: Lane) -> list[list[int]]:

@@ -145,11 +145,10 @@ def interval_page(interval: Interval) -> Page:
 
 # -- memory ------------------------------------------------------------------------------------
 
-WITHOUT_MEMORY = (
+WITHOUT_MEMORY = (  # what to try if a run has no event of memory
     "record malloc and free (trace --heap, or BP_CFG_TRACE_HEAP), or put BP_ALLOC and BP_FREE into "
     "functions that take memory and give it back"
 )
-"""What to try if a run has no event of memory."""
 
 
 def render_memory(run: ProbeRun, places: Mapping[int, str] | None = None) -> str:
@@ -157,8 +156,7 @@ def render_memory(run: ProbeRun, places: Mapping[int, str] | None = None) -> str
     heap = heap_of(run.timelines().values())
     if heap is None:
         raise UsageError(
-            f"The recording of {run.facts.board} says nothing of memory.",
-            hint=WITHOUT_MEMORY,
+            f"The recording of {run.facts.board} says nothing of memory.", hint=WITHOUT_MEMORY
         )
     return plain(memory_page(heap, places or {}))
 

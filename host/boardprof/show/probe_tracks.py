@@ -19,14 +19,12 @@ from boardprof.base.errors import UsageError
 from boardprof.results.probes.core_events import Ints
 from boardprof.results.probes.events import VALUES, ProbeName
 from boardprof.results.probes.heap import Heap, heap_of
-from boardprof.results.probes.run import ProbeRun, Task, TraceClock, task_name
+from boardprof.results.probes.run import ProbeRun, Task, task_name
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Passes, Timeline
 from boardprof.show.chrome_trace import nesting
 from boardprof_protocol.codes import ProbeKind, TraceId
 
-DROPPED = "events dropped"
-"""Name of a mark where the board has dropped events, and of their counter."""
-
+DROPPED = "events dropped"  # name of a mark where the board has dropped some, and of their counter
 _NS = 10**9
 
 
@@ -115,19 +113,14 @@ class ProbeTracks:
         return heap_of(self.timelines.values())
 
     @property
-    def clock(self) -> TraceClock:
-        """Of the events."""
-        return self.run.clock
-
-    @property
     def unit(self) -> str:
         """What times are: ``ns``, or the clock's unit if its rate is not known."""
-        return "ns" if self.clock.hz else self.clock.unit
+        return "ns" if self.run.clock.hz else self.run.clock.unit
 
     @property
     def unit_note(self) -> str:
         """What programs must be told that think of all times as ns; "" if they are."""
-        return "" if self.clock.hz else f"times are {self.clock.unit}, not ns"
+        return "" if self.run.clock.hz else f"times are {self.run.clock.unit}, not ns"
 
     def rows(self, core: int) -> Iterator[tuple[str, Lane | None, Track | None]]:
         """Yield title and slices of each lane of a core, and the track whose marks are on it."""
@@ -150,7 +143,7 @@ class ProbeTracks:
 
     def times(self, ticks: Ints) -> Ints:
         """Return ticks of the trace clock as times, rounded to the nearest one."""
-        hz = self.clock.hz
+        hz = self.run.clock.hz
         if not hz:
             return ticks
         # Without floats and without overflow: the rest is less than 2^32, its product than 2^62.
@@ -208,8 +201,6 @@ def task_title(task: int, tasks: Sequence[Task]) -> str:
 
 
 class _Core:
-    """The tracks of one core."""
-
     def __init__(self, drawing: ProbeTracks, core: int, timeline: Timeline) -> None:
         self._drawing, self._core, self._timeline = drawing, core, timeline
         self._marks = np.isin(
@@ -225,16 +216,12 @@ class _Core:
             mine = np.flatnonzero(in_task & (ranges.task == task))
             marks = self._marks & (line.level == 0) & (line.task == task)
             if len(mine) or marks.any():
-                yield self._track(
-                    TrackKind.TASK, self._title(task), self._columns(ranges, mine), marks
-                )
+                title = task_title(task, self._drawing.run.tasks)
+                yield self._track(TrackKind.TASK, title, self._columns(ranges, mine), marks)
         yield from self._interrupts()
 
     def _times(self, ticks: Ints) -> Ints:
         return self._drawing.times(self._timeline.common(ticks))
-
-    def _title(self, task: int) -> str:
-        return task_title(task, self._drawing.run.tasks)
 
     def _track(
         self, kind: TrackKind, title: str, slices: list[Ints], marks: npt.NDArray[np.bool_]
@@ -267,11 +254,11 @@ class _Core:
     @cached_property
     def _owner(self) -> Ints:
         """The name of what has the core after each event; -1 if it is not known."""
-        line = self._timeline
+        line, drawing = self._timeline, self._drawing
         inside = line.level > 0
         tasks, which = np.unique(line.task[~inside], return_inverse=True)
         titles = [
-            -1 if task == UNKNOWN_TASK else self._drawing.name(self._title(task))
+            -1 if task == UNKNOWN_TASK else drawing.name(task_title(task, drawing.run.tasks))
             for task in tasks.tolist()
         ]
         owner = np.array(self._interrupt)

@@ -36,8 +36,7 @@ from boardprof.show import protobuf
 from boardprof.show.flame_graph import stacks_of
 from boardprof.show.profile_tables import profiles_in
 
-_UNKNOWN = "???"
-"""What callgrind calls a file or a function that it does not know."""
+_UNKNOWN = "???"  # what callgrind calls a file or a function that it does not know
 
 
 def render_callgrind(report: Report) -> str:
@@ -86,10 +85,12 @@ def _functions(profile: Profile) -> Iterator[str]:
         caller = profile.instructions[site.instruction].symbol
         found = calls[caller].setdefault(key, [0] * (width + 1))
         _add(found, (site.calls, *site.cost))
-    names = _Names()
+    files: dict[str, int] = {}
+    functions: dict[str, int] = {}
     for number in sorted({*own, *calls}, key=lambda each: profile.symbols[each].name):
         symbol = profile.symbols[number]
-        yield from _function(profile.symbols, symbol, own[number], calls[number], names)
+        names = files, functions
+        yield from _function(profile.symbols, symbol, own[number], calls[number], *names)
 
 
 def _function(
@@ -97,43 +98,32 @@ def _function(
     symbol: Symbol,
     own: dict[tuple[str, int], list[int]],
     calls: dict[tuple[tuple[str, int], int], list[int]],
-    names: _Names,
+    files: dict[str, int],
+    functions: dict[str, int],
 ) -> Iterator[str]:
-    yield f"fl={names.file(symbol.file)}"
-    yield f"fn={names.function(symbol.name)}"
+    yield f"fl={_short(files, symbol.file)}"
+    yield f"fn={_short(functions, symbol.name)}"
     now = symbol.file
     for place in sorted({*own, *(place for place, _ in calls)}, key=lambda at: (at[0] != now, at)):
         file, line = place
         if file != now:
-            yield f"{'fe' if file == symbol.file else 'fi'}={names.file(file)}"
+            yield f"{'fe' if file == symbol.file else 'fi'}={_short(files, file)}"
             now = file
         if place in own:
-            yield _numbers(line, own[place])
+            yield " ".join(map(str, (line, *own[place])))
         for (at, callee), (count, *cost) in calls.items():
             if at == place:
                 target = symbols[callee]
-                yield f"cfi={names.file(target.file)}"
-                yield f"cfn={names.function(target.name)}"
+                yield f"cfi={_short(files, target.file)}"
+                yield f"cfn={_short(functions, target.name)}"
                 yield f"calls={count} {target.line}"
-                yield _numbers(line, cost)
+                yield " ".join(map(str, (line, *cost)))
     yield ""
 
 
-class _Names:
-    """Names as callgrind shortens them: in full once, then by number."""
-
-    def __init__(self) -> None:
-        self._files: dict[str, int] = {}
-        self._functions: dict[str, int] = {}
-
-    def file(self, name: str) -> str:
-        return _short(self._files, name or _UNKNOWN)
-
-    def function(self, name: str) -> str:
-        return _short(self._functions, name or _UNKNOWN)
-
-
 def _short(known: dict[str, int], name: str) -> str:
+    """Return a name as callgrind shortens it: in full once, then by number."""
+    name = name or _UNKNOWN
     if name in known:
         return f"({known[name]})"
     known[name] = len(known) + 1
@@ -154,10 +144,6 @@ def _place(profile: Profile, number: int) -> tuple[str, int]:
 def _add(to: list[int], cost: Cost) -> None:
     for index, amount in enumerate(cost):
         to[index] += amount
-
-
-def _numbers(line: int, cost: Iterable[int]) -> str:
-    return " ".join(map(str, (line, *cost)))
 
 
 # -- pprof -------------------------------------------------------------------------------------
@@ -207,7 +193,6 @@ class _Tables:
         return self._locations.setdefault(frame, len(self._locations) + 1)
 
     def written(self) -> bytes:
-        """Return the locations and functions as fields of the profile."""
         body = b""
         for frame, place in self._locations.items():  # location: id, line
             key = frame.function, frame.file
@@ -284,7 +269,6 @@ def profile_json(profile: Profile) -> dict[str, Any]:
 
 
 def _own_cycles(profile: Profile) -> dict[tuple[object, ...], dict[str, Any]]:
-    """Return the modelled core cycles of each function and line."""
     if profile.core_cycles is None:
         return {}
     found: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)

@@ -21,17 +21,11 @@ from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.show.cells import plural
 from boardprof.show.layout import Page, Table, record_table
 
-CONTEXT = 2
-"""Lines of source that are shown around those that ran."""
-
-_LEAST_SHARE = 0.0005
-"""Less than this rounds to 0.0 %."""
-
+CONTEXT = 2  # lines of source that are shown around those that ran
+_LEAST_SHARE = 0.0005  # less than this rounds to 0.0 %
 _INTERVAL = "95 % interval"
 
-_RANGE = "Low to high"
-"""What modelled cycles may be."""
-
+_RANGE = "Low to high"  # what modelled cycles may be
 _SINGULAR = {"cycles": "cycle", "instructions": "instruction", "samples": "sample"}
 
 
@@ -40,8 +34,7 @@ def profiles_in(report: Report) -> list[ProfiledRow]:
     found = list(profiles_of(report))
     if not found:
         raise UsageError(
-            "The Report has no profile.",
-            hint="measure with: boardprof run --hotspots",
+            "The Report has no profile.", hint="measure with: boardprof run --hotspots"
         )
     return found
 
@@ -77,9 +70,7 @@ def functions_page(profile: Profile, metric: str | None = None, most: int | None
 
 
 def _ranges(
-    profile: Profile,
-    metric: str | None,
-    costs: Callable[[str], Sequence[FunctionCost | LineCost]],
+    profile: Profile, metric: str | None, costs: Callable[[str], Sequence[FunctionCost | LineCost]]
 ) -> dict[tuple[object, ...], str]:
     """Return what modelled cycles of functions or lines may be; empty for other metrics."""
     if profile.columns[profile.column(metric)] != CORE_CYCLES:

@@ -10,14 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_VARINT, _FIXED64, _LENGTH = 0, 1, 2
-"""Wire types."""
-
-_LONGEST = 10
-"""Bytes of a number of 64 bits."""
-
-_PIECE = 1 << 16
-"""Numbers that are encoded at once: as many as the processor's cache holds."""
+_VARINT, _FIXED64, _LENGTH = 0, 1, 2  # wire types
+_LONGEST = 10  # bytes of a number of 64 bits
+_PIECE = 1 << 16  # numbers that are encoded at once: as many as the processor's cache holds
 
 
 def varint(value: int) -> bytes:

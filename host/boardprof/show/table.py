@@ -191,7 +191,6 @@ def _sum_rows(
 
 
 def _without(columns: Collection[str], row: Row) -> Row:
-    """Return a row without these columns."""
     return {name: metric for name, metric in row.items() if name not in columns}
 
 
@@ -284,10 +283,6 @@ _LEFT_OUT: Final = frozenset(
     # The columns that name rows and boards, and those that do not describe a single call.
     ["Name", "Hash", LABEL, "Argument Shapes", "Flags", "Device", "Count", *SHARES]
 )
-_RELATIVE: Final = "Relative"
-_LEGEND: Final = (
-    "Each number is the median per {one}; a cell is empty where the board has no such metric."
-)
 _RELATIVE_LEGEND: Final = (
     "Relative: time as a multiple of the function's first row; without time, instructions or ticks."
 )
@@ -316,7 +311,6 @@ class _Samples:
         self._alike = {_named(key) for key, hashes in places.items() if hashes > 1}
 
     def function(self, key: LabelledKey) -> _Function:
-        """Return what identifies a function on all boards."""
         named = _named(key)
         return (*named, key.hash) if named in self._alike else named
 
@@ -356,8 +350,9 @@ def boards_page(report: Report, *, sort: bool = True, separator: str = ",") -> P
     keys, arguments = _keys(lines, swept)
     groups = (_group(device, functions, samples.grouping, swept, separator) for device in devices)
     columns = [column for group in groups for column in group]
+    one = one_of(report.calls.column(LABEL).filled(""))
     legend = [
-        _LEGEND.format(one=one_of(report.calls.column(LABEL).filled(""))),
+        f"Each number is the median per {one}; a cell is empty where the board has no such metric.",
         *([_RELATIVE_LEGEND] if swept else []),
         *arguments,
         *mixed_note(mixed_columns(report.calls, samples.grouping.merged)),
@@ -406,7 +401,7 @@ def _group(
             values = [None if group is None else typical[group] for group in every]
             cells[name] = [value_cell(value, name, separator) for value in values]
     if swept:
-        cells[_RELATIVE] = _relative(groups, grouping, known)
+        cells["Relative"] = _relative(groups, grouping, known)
     filled = {name: texts for name, texts in cells.items() if any(texts)} or {"": [""] * len(every)}
     return [Column(name, texts, group=str(device)) for name, texts in filled.items()]
 

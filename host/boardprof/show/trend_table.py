@@ -21,9 +21,7 @@ from boardprof.show.layout import Column, Page, Table
 
 _BLOCKS: Final = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 _MOST_BLOCKS: Final = 24
-_LEVEL: Final = 0.02
-"""A range of values up to this share of them is drawn nearly level."""
-
+_LEVEL: Final = 0.02  # a range of values up to this share of them is drawn nearly level
 _MOST_CHANGES: Final = 8
 
 

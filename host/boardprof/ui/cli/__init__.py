@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from boardprof.ui.cli.exit_codes import DEBUG, INTERRUPTED, shows_tracebacks
+from boardprof.ui.cli.exit_codes import DEBUG, INTERRUPTED, bisects, for_bisect, shows_tracebacks
 
 _STDERR, _SAID = 2, b"interrupted\n"
 _LONGEST_ERROR = 300
@@ -91,7 +91,6 @@ def _failed(error: Exception, arguments: list[str] | None) -> int:
 
     from boardprof.base.errors import BoardprofError
     from boardprof.base.printable import escaped
-    from boardprof.ui.cli.exit_codes import bisects, for_bisect
 
     place = traceback.extract_tb(error.__traceback__)[-1]
     what = escaped(f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
@@ -104,8 +103,7 @@ def _failed(error: Exception, arguments: list[str] | None) -> int:
     return for_bisect(BoardprofError.exit_code) if bisects(arguments) else BoardprofError.exit_code
 
 
-_received: list[int] = []
-"""Signals other than Ctrl-C that interrupted the command."""
+_received: list[int] = []  # signals other than Ctrl-C that interrupted the command
 
 
 def _interrupt_by(*numbers: int) -> None:

@@ -42,18 +42,16 @@ class Chosen:
 
 
 def _project_file() -> SettingsFile | None:
-    """Return the project's settings file if it has benchmarks."""
-    return next((each for each in _project_files() if _has_any(each.content)), None)
+    """Return the project's settings file if it has benchmarks, if perhaps under the wrong name."""
+    for each in _project_files():
+        if BENCHMARK in each.content or isinstance(each.content.get(BENCHMARKS), list):
+            return each
+    return None
 
 
 def _project_files() -> Sequence[SettingsFile]:
     files: Sequence[SettingsFile] = click.get_current_context().meta.get(PROJECT_FILES, ())
     return [each for each in files if each.file != user_file()]
-
-
-def _has_any(content: Mapping[str, Any]) -> bool:
-    """Tell whether settings have benchmarks, if perhaps under the wrong name."""
-    return BENCHMARK in content or isinstance(content.get(BENCHMARKS), list)
 
 
 def _no_benchmarks(other: str = "") -> UsageError:

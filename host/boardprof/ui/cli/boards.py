@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,8 @@ import click
 from boardprof import __version__
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BuildError, DeviceError, UsageError
-from boardprof.base.progress import show_progress
+from boardprof.base.files import unwritable
+from boardprof.base.progress import activity, show_progress
 from boardprof.ui.cli.options import (
     LONGEST_S,
     Real,
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 
     from boardprof.measure.board.board import Board
     from boardprof.measure.doctor.counters import Finding
-    from boardprof.target.descriptions.board import BoardSpec
 
 
 _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
@@ -74,26 +75,26 @@ def boards(as_json: bool) -> None:
 def _known_boards() -> list[dict[str, Any]]:
     """Return the facts about all boards that are known without starting them, as plain data."""
     from boardprof.target.descriptions.board import find_boards, load_board
-
-    return [_facts(load_board(each, with_counts=False)) for each in find_boards().values()]
-
-
-def _facts(spec: BoardSpec) -> dict[str, Any]:
     from boardprof.target.toolchain.tools import missing_tools
 
-    return {
-        "name": spec.name,
-        "summary": spec.summary,
-        "default": spec.default,
-        "status": spec.status,
-        "launch": spec.launch.kind,
-        "clock": spec.clock.kind,
-        "emulated": spec.clock.is_emulated,
-        "port": None if spec.port is None else {"baud": spec.port.baud, "clock": spec.port.clock},
-        "time_scale": spec.clock.time_scale,
-        "faults": spec.guard.facts(),
-        "missing": missing_tools(spec),
-    }
+    return [
+        {
+            "name": spec.name,
+            "summary": spec.summary,
+            "default": spec.default,
+            "status": spec.status,
+            "launch": spec.launch.kind,
+            "clock": spec.clock.kind,
+            "emulated": spec.clock.is_emulated,
+            "port": None
+            if (port := spec.port) is None
+            else {"baud": port.baud, "clock": port.clock},
+            "time_scale": spec.clock.time_scale,
+            "faults": spec.guard.facts(),
+            "missing": missing_tools(spec),
+        }
+        for spec in (load_board(each, with_counts=False) for each in find_boards().values())
+    ]
 
 
 @click.command()
@@ -161,7 +162,6 @@ def metrics(board: str | None, as_json: bool, **options: Any) -> None:
 
 
 def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
-    """Connect to a board with the given options."""
     from boardprof.measure.connect import connect_by
 
     on_console = echo_console if options.get("console") else None
@@ -239,18 +239,14 @@ def metrics_info(board: Board) -> dict[str, Any]:
     }
 
 
-_ANSWER_S = 2.0
-"""How long to wait for an agent, which answers at once unless a call is in progress."""
-
-_SHOWN = 40
-"""Characters shown of a line that other firmware prints."""
+_ANSWER_S = 2.0  # how long to wait for an agent, which answers at once unless a call is in progress
+_SHOWN = 40  # characters shown of a line that other firmware prints
 
 
 def _find_ports(ports: Sequence[str], baud: int | None) -> list[dict[str, str]]:
     """Ask at all ports at once which board is there, so that silent ones share one timeout."""
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
-    from boardprof.base.progress import activity
     from boardprof.wire.transport.serial import listed_ports, may_be_board
 
     known = {port.device: port for port in listed_ports()}
@@ -271,6 +267,7 @@ def _find_ports(ports: Sequence[str], baud: int | None) -> list[dict[str, str]]:
         return [each.result() for each in asked]
 
 
+_PORT_FACTS = ("port", "usb", "serial", "description", "board", "agent", "build_id", "state")
 _NOT_ASKED = "not asked: no known board has this USB vendor; to ask it, give its path"
 
 
@@ -278,27 +275,16 @@ def _found(
     port: str, known: ListPortInfo | None, baud: int | None, *, is_asked: bool
 ) -> dict[str, str]:
     """Return the facts about a port and what answers there; "" for those that are not known."""
-    usb = serial = description = ""
+    found = dict.fromkeys(_PORT_FACTS, "") | {"port": port}
     if known is not None:
-        usb = "" if known.vid is None else f"{known.vid:04x}:{known.pid:04x}"
-        serial = known.serial_number or ""
-        description = "" if known.description == "n/a" else known.description
-    answer = _answer(port, baud) if is_asked else ("", "", "", _NOT_ASKED)
-    board, agent, build_id, state = answer
-    return {
-        "port": port,
-        "usb": usb,
-        "serial": serial,
-        "description": description,
-        "board": board,
-        "agent": agent,
-        "build_id": build_id,
-        "state": state,
-    }
+        found["usb"] = "" if known.vid is None else f"{known.vid:04x}:{known.pid:04x}"
+        found["serial"] = known.serial_number or ""
+        found["description"] = "" if known.description == "n/a" else known.description
+    return found | (_answer(port, baud) if is_asked else {"state": _NOT_ASKED})
 
 
-def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
-    """Return the board that answers, its agent's version, its build id, and the port's state."""
+def _answer(port: str, baud: int | None) -> dict[str, str]:
+    """Return the port's state, and what is known of the board that answers."""
     from boardprof.base.errors import BoardprofError, BoardTimeoutError, BusyError
     from boardprof.base.processes import described, port_holders
     from boardprof.measure.connect import connect
@@ -306,32 +292,28 @@ def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
     # Opening a port that another program has open could reset the board.
     holders = port_holders(port) if Path(port).exists() else []
     if holders:
-        return "", "", "", f"busy: held by {described(holders)}"
+        return {"state": f"busy: held by {described(holders)}"}
     try:
         with connect(None, port, baud=baud, timeout_s=_ANSWER_S) as board:
             device = board.device
-            return board.spec.name, device.agent_version, device.build_id, "free"
+            facts = {"agent": device.agent_version, "build_id": device.build_id, "state": "free"}
+            return {"board": board.spec.name, **facts}
     except BusyError as error:
-        return "", "", "", f"busy: {error.message}"
+        return {"state": f"busy: {error.message}"}
     except BoardTimeoutError as error:
         texts = [line.strip() for line in error.console.splitlines() if line.strip()]
         silence = f"no agent answered within {_ANSWER_S:g} s"
         if not texts:
-            return "", "", "", f"silent: {silence}"
-        return "", "", "", f"{silence}, but the port sends text: {texts[-1][:_SHOWN]}"
+            return {"state": f"silent: {silence}"}
+        return {"state": f"{silence}, but the port sends text: {texts[-1][:_SHOWN]}"}
     except BoardprofError as error:
-        return "", "", "", error.message.partition("\n")[0]
+        return {"state": error.message.partition("\n")[0]}
 
 
 @click.command(short_help="Check this machine, a board (-b, -p) or its cable (--link).")
 @click.option("--link", is_flag=True, help="Test the line to a board.")
 @board_option
-@click.option(
-    "-p",
-    "--port",
-    metavar="PORT",
-    help="Port, as for `run`. [default: start the board]",
-)
+@click.option("-p", "--port", metavar="PORT", help="Port, as for `run`. [default: start the board]")
 @image_option
 @click.option("--baud", "bauds", metavar="N[,N...]", help="Baud rates to try on a serial port.")
 @click.option(
@@ -416,7 +398,6 @@ _PORTS = ("ttyACM*", "ttyUSB*", "ttyAMA*")
 
 
 def _environment(boards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the relevant facts about this machine, as plain data for JSON."""
     import platform
 
     from boardprof.target.toolchain.cache import cache_root
@@ -515,9 +496,6 @@ def _write_proof(
     as_json: bool,
 ) -> None:
     """Write what a board has proved, as data and as a page; a port's line is tested before."""
-    import json
-
-    from boardprof.base.files import unwritable
     from boardprof.measure.doctor.check_board import proof_of
     from boardprof.measure.doctor.link_test import link_text, try_link
     from boardprof.show.html import render_proof

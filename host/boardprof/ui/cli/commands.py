@@ -33,14 +33,9 @@ from boardprof.ui.cli.group import (
     options_of,
     variables_of,
 )
-from boardprof.ui.cli.output import (
-    echo_data,
-    echo_error,
-    forget_output,
-    take_every_character,
-)
+from boardprof.ui.cli.output import echo_data, echo_error, forget_output, take_every_character
 
-_SECTIONS = {
+_SECTIONS = {  # of the help, in its order
     "Measure": "run check hotspots tune",
     "Look at results": "show compare history trend export decode",
     "Watch running firmware": "trace top dump",
@@ -48,11 +43,10 @@ _SECTIONS = {
     "Build firmware": "functions build flash agent glue runtime",
     "More": "new fleet worker completion",
 }
-"""Of the help, in its order."""
 
 _NAMES = tuple(" ".join(_SECTIONS.values()).split())
 
-_MODULES = {
+_MODULES = {  # of commands that are not in the module of their name; completion is here
     **dict.fromkeys(("devices", "info", "metrics", "doctor"), "boards"),
     **dict.fromkeys(("build", "flash", "agent", "glue", "runtime", "new"), "firmware"),
     "check": "benchmarks",
@@ -61,8 +55,6 @@ _MODULES = {
     **dict.fromkeys(("hotspots", "trace", "top", "dump"), "recording"),
     **dict.fromkeys(("export", "decode"), "show"),
 }
-"""The module that has a command; completion is here, others are in the module of their name."""
-
 
 _SETTINGS = (
     "Options of a command, except --json, --bisect, --tag, --watch and --help, can also be set by "
@@ -79,12 +71,10 @@ class _AllCommands(Commands):
         return list(_NAMES)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands, then the options."""
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sections."""
         for title, names in _SECTIONS.items():
             commands = [(name, self.get_command(ctx, name)) for name in names.split()]
             with formatter.section(title):
@@ -93,7 +83,6 @@ class _AllCommands(Commands):
                 )
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command with that name, or None."""
         if cmd_name in _NAMES and cmd_name not in self.commands:
             module = importlib.import_module(f"boardprof.ui.cli.{_MODULES.get(cmd_name, cmd_name)}")
             self.add_command(getattr(module, cmd_name))
@@ -233,7 +222,7 @@ def mistake_text(error: click.ClickException) -> str:
     return "\n".join([f"error: {_sentence(error)}", usage, f"Try: {path} --help"])
 
 
-_OF_HYPERFINE: Final = {
+_OF_HYPERFINE: Final = {  # options that people know from there, and what `run` has
     **dict.fromkeys(("-r", "--runs", "-m", "--min-runs", "-M", "--max-runs"), "--repeat"),
     "-w": "--warmup",
     **dict.fromkeys(("-P", "--parameter-scan"), "--parameter-list"),
@@ -242,7 +231,6 @@ _OF_HYPERFINE: Final = {
     "--csv": "--export csv=FILE",
     **dict.fromkeys(("--export-markdown", "--markdown"), "--export markdown=FILE"),
 }
-"""Options that people know from there, or from our other commands, and what `run` has."""
 
 
 def _sentence(error: click.ClickException) -> str:
@@ -255,17 +243,13 @@ def _place(option: str, context: click.Context) -> str | None:
     """Return an error if an option is on the wrong side of the command, or None."""
     root = context.find_root()
     if context is not root:
-        if _has(root.command, option):
+        if option in options_of(root.command):
             after = context.command_path.removeprefix(root.command_path)
             return (
                 f"error: {option} must come before the command.\nTry: boardprof {option} ...{after}"
             )
         return None
     assert isinstance(root.command, click.Group)
-    if any(_has(command, option) for command in commands_below(root.command, root)):
+    if any(option in options_of(each) for _, each in commands_below(root.command, root)):
         return f"error: {option} must come after the command.\nTry: boardprof COMMAND {option}"
     return None
-
-
-def _has(command: click.Command, option: str) -> bool:
-    return option in options_of(command)

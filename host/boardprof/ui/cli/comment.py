@@ -31,12 +31,8 @@ if TYPE_CHECKING:
     from boardprof.results.comparison.comparison import Comparison
 
 _REQUEST_S: Final = 20.0
-_RETRIES_S: Final = (1.0, 4.0)
-"""Waits before a request is repeated, if that cannot comment twice."""
-
-_PAGE: Final = 100
-"""Comments per request; the most that both services allow."""
-
+_RETRIES_S: Final = (1.0, 4.0)  # waits before a request is repeated, if that cannot comment twice
+_PAGE: Final = 100  # comments per request; the most that both services allow
 _MOST_PAGES: Final = 100
 _MOST_BYTES: Final = 32 << 20  # of an answer
 

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from boardprof.show.exporters import Export
 
 
-REGRESSION = 1
-"""Exit code: the command itself went well, but a rule is broken."""
+REGRESSION = 1  # exit code: the command itself went well, but a rule is broken
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class GateOptions:
             )
 
 
-gate_options = together(
+gate_options = together(  # rules for changes; `parse_gate` returns their values
     click.option(
         "--fail-if",
         "rules",
@@ -135,7 +134,6 @@ gate_options = together(
         "the measurement uncertainty.",
     ),
 )
-"""Rules for changes; `parse_gate` returns their values."""
 
 
 def parse_gate(options: Mapping[str, Any]) -> GateOptions:
@@ -225,11 +223,7 @@ def write_comment(comparison: Comparison, name: str | None) -> list[BoardprofErr
 @comment_option
 @width_option
 def compare(
-    before: str | None,
-    after: tuple[str, ...],
-    changed: bool,
-    comment: str | None,
-    **options: Any,
+    before: str | None, after: tuple[str, ...], changed: bool, comment: str | None, **options: Any
 ) -> int:
     """Compare two runs: what got better or worse, and what is only noise.
 
@@ -472,7 +466,7 @@ def _is_first_of_all(ref: str, error: BoardprofError) -> bool:
     return state is not None and not state.is_dirty
 
 
-against_options = together(
+against_options = together(  # what a run is compared with; `parse_against` has the values
     click.option(
         "--against",
         metavar="RUN",
@@ -505,7 +499,6 @@ against_options = together(
         "125 if that cannot be decided. Needs --against and --fail-if.",
     ),
 )
-"""What a run is compared with; `parse_against` has the values."""
 
 
 def parse_against(options: Mapping[str, Any], target: str, rules: Sequence[Rule] = ()) -> Against:

@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import sys
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
-
-DEBUG = "--debug"
-"""The option that shows tracebacks."""
-
+INTERRUPTED = 130  # the exit code after Ctrl-C
+DEBUG = "--debug"  # the option that shows tracebacks
 _shows_tracebacks = False
 
 
@@ -30,11 +26,8 @@ def shows_tracebacks() -> bool:
     return _shows_tracebacks
 
 
-NOTHING_FOUND = 9
-"""No candidate of a search is right and within its limits."""
-
-UNTESTABLE = 125
-"""For ``git bisect run``: this commit cannot be tested."""
+NOTHING_FOUND = 9  # no candidate of a search is right and within its limits
+UNTESTABLE = 125  # for ``git bisect run``: this commit cannot be tested
 
 
 def bisects(arguments: list[str] | None) -> bool:

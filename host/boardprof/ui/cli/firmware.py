@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.files import runtime_dir
 from boardprof.ui.cli.benchmarks import new_benchmarks
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
+    Decorator,
     board_option,
     build_options,
     complete_board,
@@ -33,9 +35,6 @@ from boardprof.ui.cli.output import (
     echo_lines,
     echo_note,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(short_help="Build firmware with the functions of C files.")
@@ -226,8 +225,6 @@ def path(as_json: bool) -> None:
     The folder has a CMakeLists.txt for add_subdirectory, a boardprof.mk for make, a library.json
     for PlatformIO, a module for Zephyr and a component for ESP-IDF.
     """
-    from boardprof.base.files import runtime_dir
-
     folder = str(runtime_dir())
     if as_json:
         echo_json({"schema_version": 1, "path": folder})
@@ -235,16 +232,15 @@ def path(as_json: bool) -> None:
         echo_data(folder)
 
 
+def _define_option(help_text: str) -> Decorator:
+    return click.option(
+        "-D", "--define", "defines", multiple=True, metavar="BP_CFG_X=N", help=help_text
+    )
+
+
 @runtime.command(short_help="Write the agent as a library of the Arduino IDE.")
 @click.argument("folder", type=click.Path())
-@click.option(
-    "-D",
-    "--define",
-    "defines",
-    multiple=True,
-    metavar="BP_CFG_X=N",
-    help="Option of the agent. The defaults suit an Uno.",
-)
+@_define_option("Option of the agent. The defaults suit an Uno.")
 def arduino(folder: str, defines: tuple[str, ...]) -> None:
     """Write the agent as a library of the Arduino IDE, for boards with an AVR.
 
@@ -268,14 +264,7 @@ def arduino(folder: str, defines: tuple[str, ...]) -> None:
     metavar="A,B",
     help="Collectors that the firmware links. [default: no collectors]",
 )
-@click.option(
-    "-D",
-    "--define",
-    "defines",
-    multiple=True,
-    metavar="BP_CFG_X=N",
-    help="Option that the agent is compiled with.",
-)
+@_define_option("Option that the agent is compiled with.")
 @click.option(
     "--also",
     multiple=True,
@@ -325,12 +314,7 @@ new.add_command(new_benchmarks)
 
 @new.command(short_help="Copy the folder of a board as a new board.")
 @click.argument("name")
-@click.option(
-    "--like",
-    metavar="BOARD",
-    shell_complete=complete_board,
-    help="Board to copy from.",
-)
+@click.option("--like", metavar="BOARD", shell_complete=complete_board, help="Board to copy from.")
 @click.option("--arch", metavar="ARCH", help="Or the architecture, for a board that is like none.")
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
 @json_option

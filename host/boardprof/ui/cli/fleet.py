@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.printable import escaped
 from boardprof.base.settings import PROJECT_FILE
 from boardprof.ui.cli.exit_codes import shows_tracebacks
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
     STDOUT,
+    Decorator,
     file_option,
     json_option,
+    number_option,
     save_option,
     time_option,
     width_option,
@@ -39,7 +42,6 @@ from boardprof.ui.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from boardprof.base.errors import BoardprofError
     from boardprof.jobs.fleet.batch import Progress
     from boardprof.jobs.fleet.job import Job, Result
     from boardprof.show.layout import Page
@@ -53,12 +55,8 @@ Examples:
   boardprof fleet scheduler --port 8786
 """
 
-_MAIN = ("cycles", "instructions", "Duration (us)", "ticks")
-"""Metrics of the results' table, the best one first."""
-
-_SHOWN = 30
-"""Boards in the live table."""
-
+_MAIN = ("cycles", "instructions", "Duration (us)", "ticks")  # of the table, the best one first
+_SHOWN = 30  # boards in the live table
 _REDRAW_S = 0.2
 _PATIENCE_S = 3.0
 _EVERY_S = 30.0
@@ -88,16 +86,17 @@ _scheduler_option = click.option(
 )
 
 
+def _boards_option(help_text: str) -> Decorator:
+    return click.option(
+        "-b", "--board", "boards", multiple=True, metavar="KIND[=PORT[#SERIAL]]", help=help_text
+    )
+
+
 @fleet.command()
 @click.argument("jobs", required=False, type=click.Path(dir_okay=False))
 @_scheduler_option
-@click.option(
-    "-b",
-    "--board",
-    "boards",
-    multiple=True,
-    metavar="KIND[=PORT[#SERIAL]]",
-    help="A board of this machine. [default: those that the jobs name and that need no port]",
+@_boards_option(
+    "A board of this machine. [default: those that the jobs name and that need no port]"
 )
 @click.option(
     "--results",
@@ -106,13 +105,11 @@ _scheduler_option = click.option(
     help="Folder for the results. Jobs with a final result there do not run again. [default: "
     "JOBS.results]",
 )
-@click.option(
+@number_option(
     "--retries",
-    type=click.IntRange(min=0),
+    "Try a job again N times after its board failed or its process died.",
+    least=0,
     default=2,
-    show_default=True,
-    metavar="N",
-    help="Try a job again N times after its board failed or its process died.",
 )
 @click.option(
     "--check-now",
@@ -176,7 +173,6 @@ def _report(
     found: Sequence[Result], options: Mapping[str, Any], sources: Sequence[Path]
 ) -> Iterator[BoardprofError]:
     """Write the batch's Report and keep it in the history; yield what could not be done."""
-    from boardprof.base.errors import BoardprofError
     from boardprof.jobs.fleet.job import DONE, merged_report
     from boardprof.jobs.run.saving import keep_run
     from boardprof.results.report.report_file import write_report
@@ -276,14 +272,7 @@ Examples:
 
 @click.command(epilog=_WORKER_EXAMPLES)
 @click.argument("scheduler", envvar="BOARDPROF_SCHEDULER")
-@click.option(
-    "-b",
-    "--board",
-    "boards",
-    multiple=True,
-    metavar="KIND[=PORT[#SERIAL]]",
-    help="A board to offer: its kind, its port, and its serial number. May be repeated.",
-)
+@_boards_option("A board to offer: its kind, its port, and its serial number. May be repeated.")
 @click.option("--name", metavar="NAME", help="Name of this worker. [default: the host's name]")
 def worker(scheduler: str, boards: tuple[str, ...], name: str | None) -> None:
     """Offer the boards of this machine to the fleet of a scheduler.
@@ -361,7 +350,6 @@ class _Waits:
 
 @contextlib.contextmanager
 def _live(*, shown: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show a table of the boards."""
     if not shown:
         yield None
         return
@@ -381,8 +369,6 @@ def _live(*, shown: bool) -> Iterator[Callable[[Progress], None] | None]:
 
 def _table(progress: Progress) -> Any:
     from rich.table import Table
-
-    from boardprof.base.printable import escaped
 
     ended = sum(progress.states.values())
     states = "".join(f", {count} {state}" for state, count in sorted(progress.states.items()))

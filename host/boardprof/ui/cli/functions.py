@@ -34,8 +34,7 @@ from boardprof.ui.cli.output import echo_command, echo_json, echo_lines, echo_no
 
 _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".S", ".s"}
 _MOST_LINES = 40
-_MOST_NAMES = 8
-"""Names of an enum that are listed."""
+_MOST_NAMES = 8  # names of an enum that are listed
 _WIDEST = 60
 _MANGLED = "its name is not a C name"
 
@@ -69,7 +68,12 @@ def functions(
 
     found = _found([Path(file) for file in files], board, complete, **options)
     if as_json:
-        echo_json(_list_facts(found))
+        facts = {
+            "functions": [_function_facts(fn) for fn in found.functions],
+            "hidden": [fn._asdict() for fn in found.hidden],
+            "structs": [_struct_facts(struct) for struct in _structs(found.functions)],
+        }
+        echo_json({"schema_version": 1, **facts})
     else:
         echo_lines(_list_text(found, complete=complete))
     for file in files:
@@ -84,6 +88,9 @@ def functions(
 
 
 def _found(paths: list[Path], board: str | None, complete: bool, **options: Any) -> _Functions:
+    from boardprof.target.elf.functions import functions as functions_in
+    from boardprof.target.elf.functions import hidden_functions
+
     for path in paths:
         if not path.exists():
             file, colon, _ = str(path).rpartition(":")
@@ -92,7 +99,9 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
             raise UsageError(f"The file or folder {path} does not exist.", hint=hint)
     sources = [path for path in paths if path.is_dir() or path.suffix in _COMPILED]
     objects = [path for path in paths if path not in sources]
-    listed = _object_functions(objects)
+    found = functions_in(objects)
+    offered = {fn.name for fn in found}
+    listed = _Functions(found, [fn for fn in hidden_functions(objects) if fn.name not in offered])
     if not sources and not board:
         return listed
     compiled = _compiled(sources, board, complete, **options)
@@ -128,16 +137,6 @@ def _compiled(sources: list[Path], board: str | None, complete: bool, **options:
     return _Functions(found, [HiddenFunction(*each) for each in hidden])
 
 
-def _object_functions(paths: Sequence[Path]) -> _Functions:
-    """Return the functions of objects, libraries and programs."""
-    from boardprof.target.elf.functions import functions as functions_in
-    from boardprof.target.elf.functions import hidden_functions
-
-    found = functions_in(paths)
-    offered = {fn.name for fn in found}
-    return _Functions(found, [fn for fn in hidden_functions(paths) if fn.name not in offered])
-
-
 def _structs(found: Iterable[CFunction]) -> list[Struct]:
     """Return the structs that functions take, and those in them, each once, by name."""
     known: dict[Struct, None] = {}
@@ -152,16 +151,6 @@ def _structs(found: Iterable[CFunction]) -> list[Struct]:
             known[element] = None
             todo += [field.type for field in element.fields]
     return sorted(known, key=lambda struct: (struct.name, struct.size))
-
-
-def _list_facts(found: _Functions) -> dict[str, Any]:
-    """Return the list as plain data."""
-    return {
-        "schema_version": 1,
-        "functions": [_function_facts(fn) for fn in found.functions],
-        "hidden": [fn._asdict() for fn in found.hidden],
-        "structs": [_struct_facts(struct) for struct in _structs(found.functions)],
-    }
 
 
 def _function_facts(fn: CFunction) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from boardprof.base.errors import UnknownNameError, UsageError, begin_command
 from boardprof.ui.cli.exit_codes import DEBUG, show_tracebacks
@@ -21,8 +22,6 @@ from boardprof.ui.cli.options import complete_file
 from boardprof.ui.cli.output import echo, echo_warning, forget_output, progress_bar, set_quiet
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from boardprof.base.settings import Setting
 
 
@@ -32,21 +31,17 @@ class _MaybeFile(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Leave it to the shell."""
         return complete_file(ctx, param, incomplete)
 
 
-MOST_USED = "Most used"
-"""The section of options that ``-h`` shows; ``--help`` shows all."""
-
-_SHORT = "boardprof.short_help"
-"""In a context's ``meta`` if its help is the short one."""
+MOST_USED = "Most used"  # the section of options that ``-h`` shows; ``--help`` shows all
+_SHORT = "boardprof.short_help"  # in a context's ``meta`` if its help is the short one
 
 
 class SectionedCommand(click.Command):
     """A command whose many options are grouped into sections in its help."""
 
-    def __init__(self, *args: Any, sections: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, *args: Any, sections: dict[str, str], **options: Any) -> None:
         """Create the command."""
         super().__init__(*args, **options)
         self.sections = sections
@@ -71,10 +66,8 @@ class SectionedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections."""
-        titles: dict[str, str] = {}
-        for title, names in self.sections.items():
-            for name in names.split():
-                titles.setdefault(name, title)
+        sections = reversed(self.sections.items())  # the first that has a name counts
+        titles = {name: title for title, names in sections for name in names.split()}
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
@@ -97,7 +90,7 @@ def _with_tracebacks(ctx: click.Context, option: click.Parameter, value: bool) -
     return value
 
 
-_COMMON_OPTIONS = (
+_COMMON_OPTIONS = (  # options of every command: results and errors stay; and see `show_tracebacks`
     click.Option(
         ["-q", "--quiet"],
         is_flag=True,
@@ -115,7 +108,6 @@ _COMMON_OPTIONS = (
         help="Show the traceback of an internal error (exit code 70).",
     ),
 )
-"""Options of every command: results and errors stay; and see `show_tracebacks`."""
 
 
 class Commands(click.Group):
@@ -158,23 +150,18 @@ class Commands(click.Group):
         result: Any = 0
         try:
             with progress_bar():
-                result = self._invoked(ctx)
+                result = super().invoke(ctx)
             if sys.stdout is not None:  # it may have been closed before we began
                 sys.stdout.flush()  # here a full disk can still be reported
         except BrokenPipeError:  # from the flush, or from what click prints, such as help
             forget_output()
-        return result
-
-    def _invoked(self, ctx: click.Context) -> Any:
-        """Run the command; attribute a usage error without a context to this command."""
-        try:
-            return super().invoke(ctx)
-        except click.UsageError as error:
+        except click.UsageError as error:  # without a context, it is the command's
             name = ctx.invoked_subcommand
             command = None if name is None else self.get_command(ctx, name)
             if error.ctx is None and command is not None:
                 error.ctx = click.Context(command, ctx, name)
             raise
+        return result
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -190,24 +177,17 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-PROJECT_FILES = "boardprof.files"
-"""Key of the settings files in a context's ``meta``."""
-
-_NOT_A_SETTING = {"help", "version", "json", "bisect", "tag", "watch"}
-"""Options that only make sense for one call of a command."""
-
-_BESIDE_OPTIONS = {"project"}
-"""Settings without an option."""
-
+PROJECT_FILES = "boardprof.files"  # key of the settings files in a context's ``meta``
+_NOT_A_SETTING = {"help", "version", "json", "bisect", "tag", "watch"}  # only for one command
+_BESIDE_OPTIONS = {"project"}  # settings without an option
 _PREFIX = "BOARDPROF_"
 _OTHER_VARIABLES = frozenset(["HISTORY", "KEY", "PROJECT"])
-_OF_BUILDS = frozenset(
+_OF_BUILDS = frozenset(  # variables of build files, which make puts into the environment
     (
         *("ALSO", "AR", "ARCH", "ARENA", "BUILD", "COLLECTORS", "COMMAND", "CPPFLAGS"),
         *("FREESTANDING", "LIBRARY", "MTU", "OBJECTS", "RUNTIME", "SLOT_BYTES", "STACK"),
     )
 )
-"""Variables of boardprof.mk and the other build files, which make puts into the environment."""
 
 
 def apply_settings(ctx: click.Context, config: str | None, profile: str | None) -> None:
@@ -258,27 +238,15 @@ def variables_of(parameter: click.Parameter) -> Sequence[str]:
 
 
 def commands_below(
-    group: click.Group, ctx: click.Context, *, groups: bool = False
-) -> Iterator[click.Command]:
-    """Yield all commands of a group, those of its groups included; also the groups on request."""
+    group: click.Group, ctx: click.Context, *, groups: bool = False, of: str = ""
+) -> Iterator[tuple[str, click.Command]]:
+    """Yield all commands with the words that name them: ``agent serve``; on request, groups too."""
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         if command is not None and (groups or not isinstance(command, click.Group)):
-            yield command
+            yield f"{of}{name}", command
         if isinstance(command, click.Group):
-            yield from commands_below(command, ctx, groups=groups)
-
-
-def commands_by_path(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
-    """Yield all commands with the words that name them: ``agent serve``."""
-    root = ctx.find_root().command
-    assert isinstance(root, click.Group)
-    for name in root.list_commands(ctx):
-        command = root.get_command(ctx, name)
-        below = commands_below(command, ctx) if isinstance(command, click.Group) else ()
-        yield from ((f"{name} {each.name}", each) for each in below)
-        if command is not None and not isinstance(command, click.Group):
-            yield name, command
+            yield from commands_below(command, ctx, groups=groups, of=f"{of}{name} ")
 
 
 def option_of(context: click.Context, name: str) -> str:
@@ -286,7 +254,9 @@ def option_of(context: click.Context, name: str) -> str:
     # A hint comes from code that many commands use. Not all of them have the same options.
     if name in options_of(context.command):
         return name
-    paths = (path for path, of in commands_by_path(context) if name in options_of(of))
+    root = context.find_root().command
+    assert isinstance(root, click.Group)
+    paths = (path for path, of in commands_below(root, context) if name in options_of(of))
     path = next(paths, None)
     return name if path is None else f"boardprof {path} {name}"
 
@@ -310,7 +280,7 @@ def _options(command: click.Command) -> Iterator[click.Option]:
 def _check_keys(settings: Iterable[Setting], group: click.Group, ctx: click.Context) -> None:
     """Check that each key is an option, and that options that take only strings got one."""
     known: dict[str, list[click.Option]] = {}
-    for command in commands_below(group, ctx):
+    for _, command in commands_below(group, ctx):
         for option in _options(command):
             for key in setting_keys(option):
                 known.setdefault(key, []).append(option)
@@ -398,7 +368,8 @@ def check_variables(environment: Mapping[str, str], ctx: click.Context) -> None:
     short: dict[str, str] = {}
     known = {*_OTHER_VARIABLES}
     assert isinstance(ctx.command, click.Group)
-    for command in (ctx.command, *commands_below(ctx.command, ctx, groups=True)):
+    every = (each for _, each in commands_below(ctx.command, ctx, groups=True))
+    for command in (ctx.command, *every):
         for option in command.params:
             names = [name.removeprefix(_PREFIX) for name in variables_of(option)]
             known.update(names)

@@ -259,8 +259,7 @@ def _both(ctx: click.Context, url: str | None) -> tuple[History, History]:
     }
     if url is not None and source in readers and has_password(url):
         raise UsageError(
-            readers[source],
-            hint="put it into ~/.pgpass or PGPASSWORD, and leave it out of the URL",
+            readers[source], hint="put it into ~/.pgpass or PGPASSWORD, and leave it out of the URL"
         )
     return local_history(), shared_history(url)
 
@@ -305,9 +304,7 @@ def path(as_json: bool) -> None:
 @click.argument("function")
 @board_filter_option
 @click.option(
-    "--branch",
-    metavar="NAME",
-    help="Only clean runs of this branch. [default: the current branch]",
+    "--branch", metavar="NAME", help="Only clean runs of this branch. [default: the current branch]"
 )
 @click.option(
     "--all",
@@ -393,7 +390,7 @@ def _run_page(runs: Sequence[Run]) -> Page:
             f"#{run.id}",
             run.time.removesuffix("Z").replace("T", " "),
             _cut(run.name or ""),
-            _result(run),
+            "failed" if run.has_failed else "",
             _cut(_project_text(run, folders.get(run.project, ""))) if len(projects) > 1 else "",
             _cut(_git_text(run)),
             _some_of(run.boards),
@@ -410,7 +407,7 @@ def _run_facts(run: Run) -> Page:
     facts = {
         "Run": run.label,
         "Time (UTC)": run.time.removesuffix("Z").replace("T", " "),
-        "Result": _result(run),
+        "Result": "failed" if run.has_failed else "",
         "Git": _git_text(run, whole=True),
         "Project": f"{run.folder} ({run.place})" if run.folder not in run.place else run.place,
         "Builds": ", ".join(run.build_ids),
@@ -433,10 +430,6 @@ def _git_text(run: Run, *, whole: bool = False) -> str:
         return ""
     commit = run.git.commit if whole else run.git.commit[:8]
     return " ".join(filter(None, [run.git.branch, commit])) + ("+" if run.git.is_dirty else "")
-
-
-def _result(run: Run) -> str:
-    return "failed" if run.has_failed else ""
 
 
 def _cut(text: str) -> str:

@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from boardprof.base.connection import Connection, with_lines
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.ui.cli.output import set_width
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from boardprof.jobs.run.plan import Plan
     from boardprof.target.build.build_options import BuildOptions
     from boardprof.target.cfunction import CFunction
 
 
-LONGEST_S = 1_000_000
-"""Largest value of an option for a time."""
+LONGEST_S = 1_000_000  # largest value of an option for a time
 
 
 class Real(click.FloatRange):
@@ -107,8 +105,6 @@ def complete_board(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete board names, also after a comma; complete folders for a path."""
-    from click.shell_completion import CompletionItem
-
     from boardprof.target.descriptions.board import find_boards
 
     if "/" in incomplete:
@@ -122,9 +118,6 @@ def complete_metrics(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete the metrics of the boards that are named, also after a comma."""
-    from click.shell_completion import CompletionItem
-
-    from boardprof.base.errors import BoardprofError
     from boardprof.target.descriptions.board import board_spec, default_board, metric_names
 
     chosen = ctx.params.get("board_names") or ()
@@ -142,8 +135,6 @@ def complete_file(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Let a shell complete files in its default way."""
-    from click.shell_completion import CompletionItem
-
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -203,7 +194,6 @@ def _benchmark_names(start: str) -> list[str]:
     """Return the benchmarks of the project with this prefix; none if its file is wrong."""
     from pathlib import Path
 
-    from boardprof.base.errors import BoardprofError
     from boardprof.base.settings import BENCHMARK, find_settings
 
     with contextlib.suppress(BoardprofError):
@@ -222,7 +212,6 @@ def _function_names(file: str, start: str) -> list[str]:
 
 def _functions(file: str) -> Sequence[CFunction]:
     """Return the functions of a source; none if it does not compile."""
-    from boardprof.base.errors import BoardprofError
     from boardprof.target.build.build_options import BuildOptions
     from boardprof.target.build.builder import Build
     from boardprof.target.descriptions.board import default_board
@@ -260,8 +249,7 @@ def expect_options(expect: str, tolerance: str) -> Decorator:
     )
 
 
-STDOUT = "-"
-"""The name that means standard output instead of a file."""
+STDOUT = "-"  # the name that means standard output instead of a file
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
 console_option = click.option("--console", is_flag=True, help="Show what the board prints.")
@@ -317,7 +305,7 @@ agent_key_option = key_option(
     "File with the key of the agent at a TCP port. [default: the key in BOARDPROF_KEY]"
 )
 
-limit_options = together(
+limit_options = together(  # whether to wait for another host, and how long a call may take
     click.option(
         "--takeover", is_flag=True, help="Take the board even if another host is using it."
     ),
@@ -332,9 +320,8 @@ limit_options = together(
         "--timeout is above 10s; none on others]",
     ),
 )
-"""Whether to wait for another host, and how long a call may take."""
 
-port_options = together(
+port_options = together(  # how to reach a board, and how long a call may take
     click.option(
         "--reset-pulse",
         type=click.Choice(["dtr", "rts"]),
@@ -363,13 +350,11 @@ port_options = together(
     agent_key_option,
     limit_options,
 )
-"""How to reach a board, and how long a call may take."""
 
-BOARD_SECTION = (
+BOARD_SECTION = (  # names of `port_options` and of the others about a board, for the help
     "board board_names port dtr rts reset_pulse baud clock key_file takeover image flash timeout_s "
     "wall_timeout_s"
 )
-"""Names of `port_options` and of the others about a board, for a section of the help."""
 
 
 def parse_connection(options: Mapping[str, Any]) -> Connection:
@@ -384,7 +369,7 @@ def parse_connection(options: Mapping[str, Any]) -> Connection:
     return Connection(port, **{name: options[name] for name in names})
 
 
-compile_options = together(
+compile_options = together(  # how sources are compiled
     click.option(
         "-O",
         "--optimize",
@@ -430,9 +415,8 @@ compile_options = together(
         help="Make a static or inlined function callable by compiling it out of line.",
     ),
 )
-"""How sources are compiled."""
 
-build_options = together(
+build_options = together(  # how a build is made
     compile_options,
     click.option(
         "--source",
@@ -443,10 +427,7 @@ build_options = together(
         help="Another C, C++ or assembler file, folder, object (.o) or library (.a).",
     ),
     click.option(
-        "--ldflags",
-        metavar="FLAGS",
-        default="",
-        help='Flags for the linker, e.g. "-L lib -lfoo".',
+        "--ldflags", metavar="FLAGS", default="", help='Flags for the linker, e.g. "-L lib -lfoo".'
     ),
     click.option(
         "--libc",
@@ -457,10 +438,8 @@ build_options = together(
         "the like come from the agent.",
     ),
 )
-"""How a build is made."""
 
 BUILD_SECTION = "optimize sources includes defines cflags compile_commands ldflags keep libc"
-"""Names of `build_options`, for a section of the help."""
 
 
 def parse_plan(
@@ -483,19 +462,8 @@ def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
     """Return what was given by `build_options` or `compile_options`."""
     from boardprof.target.build.build_options import BuildOptions
 
-    names = (
-        "sources",
-        "includes",
-        "defines",
-        "cflags",
-        "ldflags",
-        "keep",
-        "libc",
-        "heap",
-        "compile_commands",
-    )
-    given = {name: options[name] for name in names if name in options}
-    return BuildOptions(optimize=f"-O{options['optimize']}", **given)
+    given = {each.name: options[each.name] for each in fields(BuildOptions) if each.name in options}
+    return BuildOptions(**{**given, "optimize": f"-O{options['optimize']}"})
 
 
 def listed_boards(given: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -106,7 +107,7 @@ Examples:
 @width_option
 @console_option
 @verbose_option
-def hotspots(target: str, values: tuple[str, ...], board: str | None, **options: Any) -> int:
+def hotspots(target: str, values: tuple[str, ...], **options: Any) -> int:
     """Record one call on an emulated board and print where it spends its instructions.
 
     Every instruction is counted. With --sampled, the board's own timer samples the call instead, on
@@ -116,11 +117,9 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
     from boardprof.jobs.run.execution import record_plan
 
     _check_sampling(options)
-    plan = parse_plan(target, values, [board] if board else [], options)
-    shown = shows_console(options)
-    with progress_bar(), stdout_of_boards(shown=shown):
-        listener = run_listener(options)
-        profiles = list(record_plan(plan, listener))
+    plan = _plan(options, target, values)
+    with progress_bar(), stdout_of_boards(shown=shows_console(options)):
+        profiles = list(record_plan(plan, run_listener(options)))
     _write_profiles(profiles, options["json_file"])
     if options["json_file"] != STDOUT:
         for number, profile in enumerate(profiles):
@@ -131,7 +130,7 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
                 options["metric"],
                 lines=options["lines"],
                 asm=options["asm"],
-                **({"most": None} if options["all_functions"] else {}),
+                most=None if options["all_functions"] else _MOST_FUNCTIONS,
             )
     is_complete = all(profile.is_complete for profile in profiles)
     return 0 if is_complete else DeviceError.exit_code
@@ -210,17 +209,13 @@ def changed_sources(profile: Profile) -> list[str]:
     """Return the sources that have changed since a profile was made."""
     # A profile has their names as the compiler was given them, so those below another folder are
     # not found. Its lines are those of its own text in any case.
-    return [name for name, text in profile.sources.items() if _differs(name, text)]
-
-
-def _differs(name: str, text: str) -> bool:
-    if not os.path.isfile(name):  # a pipe or a device of that name would never end
-        return False
-    try:
-        with open(name, encoding="utf-8", errors="replace") as file:
-            return file.read() != text
-    except OSError:
-        return False
+    found = []
+    for name, text in profile.sources.items():
+        with suppress(OSError):
+            # A pipe or a device of that name would never end.
+            if os.path.isfile(name) and Path(name).read_text("utf-8", "replace") != text:
+                found.append(name)
+    return found
 
 
 _TRACE_SECTIONS = {
@@ -257,9 +252,7 @@ Examples:
 )
 @number_option("--calls", "Calls of TARGET.", default=1)
 @click.option(
-    "--heap",
-    is_flag=True,
-    help="Also record malloc and free; see `boardprof export memory`.",
+    "--heap", is_flag=True, help="Also record malloc and free; see `boardprof export memory`."
 )
 @click.option("--statistics", is_flag=True, help="Let the board keep the statistics of ranges.")
 @click.option("--events/--no-events", default=True, help="Record each event, or statistics alone.")
@@ -298,8 +291,7 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
         calls=options["calls"] if target else 0,
         time_s=options["time_s"],
     )
-    shown = shows_console(options)
-    with progress_bar(), stdout_of_boards(shown=shown):
+    with progress_bar(), stdout_of_boards(shown=shows_console(options)):
         plan, listener = _plan(options, target or "all", values), run_listener(options)
         recording, error = record_events(plan, wanted, listener)
     if wanted.mode == "overwrite" and error is None:

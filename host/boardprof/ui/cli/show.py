@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from boardprof.show.exporters import Exporter
 
 
-_MANY_CALLS = 100_000
-"""With more rows, statistics that were not requested would take too long."""
+_MANY_CALLS = 100_000  # with more rows, statistics that were not requested would take too long
 
 
 @click.command(short_help="Print a stored Report, from a file or the history.")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -16,6 +17,8 @@ import click
 
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BuildError, MissingToolError, UsageError
+from boardprof.base.printable import escaped
+from boardprof.base.progress import shown_by
 from boardprof.ui.cli.exit_codes import NOTHING_FOUND
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
@@ -73,17 +76,10 @@ Examples:
       --minimise flash --constraint 'stack<=2048' --study fir.db
 """
 
-_HERE = "here"
-"""Value of --fleet for the boards of this machine."""
-
-_SHARE = 4
-"""Candidates that a board of a fleet measures at a time: samplers propose 16."""
-
-_TOO_SHORT: tuple[Kind, ...] = ("grain", "overhead")
-"""Kinds of warnings about samples that are too short for the board's clock."""
-
-_SHOWN = 5
-"""Rows of the live table."""
+_HERE = "here"  # value of --fleet for the boards of this machine
+_SHARE = 4  # candidates that a board of a fleet measures at a time: samplers propose 16
+_TOO_SHORT: tuple[Kind, ...] = ("grain", "overhead")  # warnings about samples that are too short
+_SHOWN = 5  # rows of the live table
 
 
 @click.command(
@@ -191,7 +187,6 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> int:
 
     Needs optuna: pip install 'boardprof[tune]'.
     """
-    from boardprof.base.progress import shown_by
     from boardprof.jobs.tune.tuning import render_tuning, tuning_facts, tuning_page
     from boardprof.results.report.report_file import write_text
 
@@ -212,8 +207,6 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> int:
     else:
         echo_page(tuning_page(search, winner))
     if options["json_file"] not in (None, STDOUT):
-        import json
-
         write_text(json.dumps(facts, indent=2) + "\n", options["json_file"])
         echo_written("JSON", options["json_file"])
     if options["html_file"] is not None:
@@ -409,7 +402,6 @@ def _lines(search: Search) -> Callable[[Trial], None]:
 def _live_table(search: Search, every: Sequence[Trial], trials: int) -> Any:
     from rich.table import Table
 
-    from boardprof.base.printable import escaped
     from boardprof.jobs.tune.tuning import number
 
     failed = sum(not each.ok for each in every)

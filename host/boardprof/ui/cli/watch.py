@@ -21,16 +21,13 @@ if TYPE_CHECKING:
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.report.report import Report
 
-_POLL_S = 0.02
-"""Between two looks at the files; a look at a hundred takes 0.2 ms."""
-
-_SUFFIXES = frozenset(
+_POLL_S = 0.02  # between two looks at the files; a look at a hundred takes 0.2 ms
+_SUFFIXES = frozenset(  # of files that are watched while it is not known which ones the image needs
     (".c", ".h", ".S", ".s", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".inc")
 )
-"""Of files that are watched while it is not known which ones the image needs."""
 
+# Time of the last change, length and inode of each file; None if it does not exist.
 _Stamps: TypeAlias = dict[Path, tuple[int, int, int] | None]
-"""Time of the last change, length and inode of each file; None if it does not exist."""
 
 
 def watch(
@@ -38,13 +35,9 @@ def watch(
     show: Callable[[Report, Comparison | None], None],
     measured: Sequence[str | Path],
 ) -> None:
-    """Measure and show, again after each save, until Ctrl-C.
-
-    Args:
-        measure: measures; it adds the files that the image was compiled from to its list.
-        show: shows a Report and how it differs from that of the last save.
-        measured: the files and folders that are measured.
-    """
+    """Measure and show, again after each save, until Ctrl-C."""
+    # ``measure`` adds the files that the image was compiled from to its list; ``show`` also shows
+    # how a Report differs from that of the last save.
     from boardprof.show.cells import plural
 
     before: Report | None = None
