@@ -56,8 +56,8 @@ def test_a_call_that_takes_less_than_measuring_it_is_told() -> None:
 
     [text] = short(0.011, 19, 20, 21)
     assert text == (
-        "Duration (us) of fir on board: the measurement overhead is 0.02 us per call, more than the "
-        "0.0111 that remain after it is subtracted. Make the samples longer: --number 1000. "
+        "Duration (us) of fir on board: the measurement overhead is 0.02 us per call, more than "
+        "the 0.0111 us that remain after it is subtracted. Make the samples longer: --number 1000. "
         "Or count instructions where you can."
     )
     assert len(short(-0.003, 19, 20, 21)) == 1
