@@ -130,13 +130,20 @@ def _refusal(spec: BoardSpec, section: _Section, owner: str | None) -> BuildErro
     more = f" and {len(section.variables) - _MOST} more" if len(section.variables) > _MOST else ""
     what = f"the section {section.name}{f' of {owner}' if owner else ''}"
     what += f" ({named}{more})" if named else ""
-    family, lacks = {
-        "copied": (".data", f"does not copy {what}, so it would not have its values"),
-        "cleared": (".bss", f"does not clear {what}"),
-        "code": (".text", f"does not copy {what}, so its code would not be there"),
+    board = spec.name
+    family, text = {
+        "copied": (
+            ".data",
+            f"Start-up on {board} does not copy {what}, so it would not have its values.",
+        ),
+        "cleared": (".bss", f"Start-up on {board} does not clear {what}."),
+        "code": (
+            ".text",
+            f"Start-up on {board} does not copy {what}, so its code would not be there.",
+        ),
     }[section.kind]
     return BuildError(
-        f"Start-up on {spec.name} {lacks}.",
+        text,
         hint=f"name the section {family}.{section.name.lstrip('.')}, or leave the attribute out. "
         f"In a link script of your own, put it into {family}",
     )
