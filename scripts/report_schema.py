@@ -138,10 +138,10 @@ def attribute_texts(kind: type[Any]) -> dict[str, str]:
     """Return what comments say of a type's attributes, as whole sentences."""
     found: dict[str, str] = {}
     for own in (each for each in kind.__mro__ if each.__module__.startswith("boardprof.")):
-        attributes = r"^((?:    # .*\n)*)    (\w+): [^#\n]*(?:# (.*))?$"
+        attributes = r"^((?:    #:? .*\n)*)    (\w+): [^#\n]*(?:#:? (.*))?$"
         for before, name, behind in re.findall(attributes, inspect.getsource(own), re.MULTILINE):
-            text = " ".join(f"{before}{behind}".replace("    # ", "").split())
-            text = text.replace("``", "").removesuffix(".")
+            lines = re.sub(r"^    #:? ", "", f"{before}{behind}", flags=re.MULTILINE)
+            text = " ".join(lines.split()).replace("``", "").removesuffix(".")
             found |= {name: f"{text[:1].upper()}{text[1:]}."} if text else {}
     return found
 

@@ -80,7 +80,7 @@ _GIVEN = """
     memory:Memory connect:Firmware passing:Block dtypes:Dtypes board_link:Window channels:Stream
     clock:ClockFit calls:Calls calls:Column row_origins:GroupKey groups:GroupSummary
     groups:LeftOut summary:Summary warnings:Warning_ summary:Change comparison:Comparison
-    comparison:Difference comparison:Unjudged rule:Rule rule:Usual results:EventList
+    comparison:Difference comparison:Unjudged rule:Rule rule:Usual table:EventList
     table:EventAverages events:FunctionEvent board_activity:MemoryChange
     events:FunctionEventAvg profiler:Profiler profiler:Measured record:Record
     record:MeasurementRecord record:Device

@@ -25,25 +25,25 @@ _NONE: Final[Mapping[str, Any]] = {}
 class Device:
     """A board that was measured."""
 
-    name: str = ""  # the board's name; the Report's Device column
-    # ``measured``, ``declared`` or ``simulated``. A simulated clock gives no Duration.
+    name: str = ""  #: the board's name; the Report's Device column
+    #: ``measured``, ``declared`` or ``simulated``. A simulated clock gives no Duration.
     clock_kind: str = ""
-    emulated: bool = False  # the host started it as an emulator, or the board is always one
-    # through which it was reached; ``A; B`` if boards of this name were at several ports
+    emulated: bool = False  #: the host started it as an emulator, or the board is always one
+    #: through which it was reached; ``A; B`` if boards of this name were at several ports
     port: str = ""
-    agent_version: str = ""  # of the firmware
-    build_id: str = ""  # 16 hexadecimal digits
-    boot_id: int = 0  # differs between boots
-    # why a counter is not available, by name. Such a counter is in no row.
+    agent_version: str = ""  #: of the firmware
+    build_id: str = ""  #: 16 hexadecimal digits
+    boot_id: int = 0  #: differs between boots
+    #: why a counter is not available, by name. Such a counter is in no row.
     unsupported: Mapping[str, str] = field(default_factory=dict)
-    collectors: tuple[CollectorInfo, ...] = ()  # from its dictionary, to decode the blobs again
-    cflags: tuple[str, ...] = ()  # flags of all code for the board
-    # of the machine that boardprof has started it on, if it runs there by itself: ``x86_64,
-    # Intel(R) Xeon(R) Processor (6-207-2)``; "" if not known
+    collectors: tuple[CollectorInfo, ...] = ()  #: from its dictionary, to decode the blobs again
+    cflags: tuple[str, ...] = ()  #: flags of all code for the board
+    #: of the machine that boardprof has started it on, if it runs there by itself: ``x86_64,
+    #: Intel(R) Xeon(R) Processor (6-207-2)``; "" if not known
     cpu: str = ""
-    # why the clock has this kind, if its description does not say so
+    #: why the clock has this kind, if its description does not say so
     clock_reason: str = field(default="", compare=False)
-    # the user or a Report states the kind of clock, so it is not checked by its counts
+    #: the user or a Report states the kind of clock, so it is not checked by its counts
     clock_given: bool = field(default=False, compare=False)
 
     @property
@@ -236,41 +236,41 @@ class CallFacts:
 class MeasurementRecord(CallFacts):
     """One function on one board."""
 
-    name: str = ""  # of the function
-    device: str = ""  # name of the board
-    stack: Stack | None = None  # the stack need of a call; null if not known
-    # why the stack need is not known; "" if it is known or was not measured
+    name: str = ""  #: of the function
+    device: str = ""  #: name of the board
+    stack: Stack | None = None  #: the stack need of a call; null if not known
+    #: why the stack need is not known; "" if it is known or was not measured
     stack_unknown: str = ""
-    result: object = None  # what one extra call returned; a float that is not finite as text
-    # the arrays that came back from that call, by parameter
+    result: object = None  #: what one extra call returned; a float that is not finite as text
+    #: the arrays that came back from that call, by parameter
     outputs: Mapping[str, Output] = field(default_factory=dict)
-    # number of calls before that one since the start of the measurement; null if not known
+    #: number of calls before that one since the start of the measurement; null if not known
     output_call: int | None = None
-    build_id: str = ""  # of the image
-    number: int | None = None  # calls in each sample
-    warmup: int | None = None  # calls before the first sample
-    # kind and formula of each metric that is computed from others, by name
+    build_id: str = ""  #: of the image
+    number: int | None = None  #: calls in each sample
+    warmup: int | None = None  #: calls before the first sample
+    #: kind and formula of each metric that is computed from others, by name
     formulas: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    # the C library in the image, or ``none``; "" if every image has one, or if not known
+    #: the C library in the image, or ``none``; "" if every image has one, or if not known
     libc: str = ""
-    cold: ColdRecord | None = None  # the first call of all; null if not measured
-    # what the empty function's window counted, by counter. It is subtracted from each sample. null
-    # if not known.
+    cold: ColdRecord | None = None  #: the first call of all; null if not measured
+    #: what the empty function's window counted, by counter. It is subtracted from each sample. null
+    #: if not known.
     calibration: Mapping[str, int] | None = None
-    hotspots: Profile | None = None  # where one call spends what it costs; null if not recorded
-    passes: tuple[PassRecord, ...] = (NO_PASS,)  # at least one
+    hotspots: Profile | None = None  #: where one call spends what it costs; null if not recorded
+    passes: tuple[PassRecord, ...] = (NO_PASS,)  #: at least one
 
 
 @dataclass(frozen=True)
 class Record:
     """What a Report keeps beside its rows."""
 
-    devices: Mapping[str, Device] = field(default_factory=dict)  # the boards, by name
-    measurements: tuple[MeasurementRecord, ...] = ()  # in the order of the rows
-    missing: tuple[str, ...] = ()  # what could not be measured, and why
-    # whether the functions do the same, and it is asked which one is best
+    devices: Mapping[str, Device] = field(default_factory=dict)  #: the boards, by name
+    measurements: tuple[MeasurementRecord, ...] = ()  #: in the order of the rows
+    missing: tuple[str, ...] = ()  #: what could not be measured, and why
+    #: whether the functions do the same, and it is asked which one is best
     alternatives: bool = False
-    # keys that this version does not know; they are kept
+    #: keys that this version does not know; they are kept
     others: Mapping[str, Any] = field(default_factory=dict)
 
 

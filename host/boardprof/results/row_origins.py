@@ -22,13 +22,13 @@ _CPU_CLOCK = "cycles"  # the CPU's own cycle counter: a clock without a grain, w
 class GroupKey:
     """The columns that all samples of one thing have in common."""
 
-    # of the function. The ``Hash`` of rows separates groups of equal name, and is not shown.
+    #: of the function. The ``Hash`` of rows separates groups of equal name, and is not shown.
     name: str
-    shapes: str = ""  # of its arguments; "" if it has none
-    flags: str = ""  # the setting of a sweep; "" without a sweep
-    device: str = ""  # the board, or a part of it
-    hash: str = ""  # of the function; "" if rows have none
-    label: str = ""  # given to the call by the user, as in a program; "" if rows have none
+    shapes: str = ""  #: of its arguments; "" if it has none
+    flags: str = ""  #: the setting of a sweep; "" without a sweep
+    device: str = ""  #: the board, or a part of it
+    hash: str = ""  #: of the function; "" if rows have none
+    label: str = ""  #: given to the call by the user, as in a program; "" if rows have none
 
     @property
     def title(self) -> str:

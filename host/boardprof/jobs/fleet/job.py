@@ -339,6 +339,7 @@ def _limits(table: TomlTable, default: Limits, axes: tuple[str, ...] = ()) -> Li
 
 
 _INDEX, _REPORTS = "results.jsonl", "reports"
+_FORKED_S = 1.0
 
 
 class ResultsFolder:
@@ -365,7 +366,8 @@ class ResultsFolder:
         except OSError as error:
             raise unwritable(path, error) from error
         try:
-            if not lock_within(self._handle, 0.0):
+            # What a killed batch has just forked keeps the lock until it executes a program.
+            if not lock_within(self._handle, _FORKED_S):
                 owner = described(lock_holders(self._index)) or "another program"
                 raise BusyError(
                     f"{path} is in use: {owner} writes results to it.",

@@ -83,24 +83,24 @@ class MetricRow:
 class Difference(MetricRow):
     """One metric of one group of rows, before and after."""
 
-    kind: Kind  # of the column: Count, Duration, Percent or Ratio
-    before: Summary | None  # its samples per call; None if absent before
-    after: Summary | None  # likewise
-    # of the medians, relative to the old one; None if that is 0 or one is missing. It is an
-    # int if it is whole.
+    kind: Kind  #: of the column: Count, Duration, Percent or Ratio
+    before: Summary | None  #: its samples per call; None if absent before
+    after: Summary | None  #: likewise
+    #: of the medians, relative to the old one; None if that is 0 or one is missing. It is an
+    #: int if it is whole.
     change: int | float | None
-    p: float | None  # of the rank test; None for exact values, or if one side is missing
-    is_exact: bool  # both sides are from deterministic boards, so any difference is real
-    verdict: Verdict  # the result, see `Verdict`
-    rule: Rule | None = None  # the first rule that it breaks
-    broken: tuple[Rule, ...] = ()  # all rules that it breaks
-    # the cost of the first calls differs by more than the steps of their clock
+    p: float | None  #: of the rank test; None for exact values, or if one side is missing
+    is_exact: bool  #: both sides are from deterministic boards, so any difference is real
+    verdict: Verdict  #: the result, see `Verdict`
+    rule: Rule | None = None  #: the first rule that it breaks
+    broken: tuple[Rule, ...] = ()  #: all rules that it breaks
+    #: the cost of the first calls differs by more than the steps of their clock
     is_cold_apart: bool = False
-    # the largest difference between two runs in the overhead subtracted from a call's time
+    #: the largest difference between two runs in the overhead subtracted from a call's time
     doubt: float = 0.0
-    # both sides are from emulators or simulators, which are the same in each run
+    #: both sides are from emulators or simulators, which are the same in each run
     is_emulated: bool = False
-    is_paired: bool = False  # it is judged in pairs of alternating sessions, not sample by sample
+    is_paired: bool = False  #: it is judged in pairs of alternating sessions, not sample by sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,31 +170,31 @@ def keys_of(group: GroupKey | MetricRow) -> dict[str, Any]:
 class Comparison:
     """A comparison of two Reports."""
 
-    rows: tuple[Difference, ...]  # one for each metric and group, in the order of the Reports
-    notes: tuple[str, ...] = ()  # for the reader: allowed mismatches, rules without effect
-    rules: tuple[Rule, ...] = ()  # all rules that were applied
-    alpha: float = 0.01  # the level of the rank test
-    before_name: str = "before"  # name of the old side
-    after_name: str = "after"  # name of the new side
-    # identity of the old side: build, compiler, flags
+    rows: tuple[Difference, ...]  #: one for each metric and group, in the order of the Reports
+    notes: tuple[str, ...] = ()  #: for the reader: allowed mismatches, rules without effect
+    rules: tuple[Rule, ...] = ()  #: all rules that were applied
+    alpha: float = 0.01  #: the level of the rank test
+    before_name: str = "before"  #: name of the old side
+    after_name: str = "after"  #: name of the new side
+    #: identity of the old side: build, compiler, flags
     before_facts: tuple[tuple[str, str], ...] = field(default=())
-    after_facts: tuple[tuple[str, str], ...] = field(default=())  # likewise
-    # rows that rules apply to but could not judge. The row is missing or cannot be compared, it has
-    # too few samples for the rank test, or the limit is less than the uncertainty of the
-    # measurement overhead.
+    after_facts: tuple[tuple[str, str], ...] = field(default=())  #: likewise
+    #: rows that rules apply to but could not judge. The row is missing or cannot be compared, it
+    #: has too few samples for the rank test, or the limit is less than the uncertainty of the
+    #: measurement overhead.
     unjudged: tuple[Unjudged, ...] = ()
-    fails_if_missing: bool = False  # unjudged rows are failures
-    judged: int = 0  # how many rows at least one rule could judge
-    # rules for metrics that functions of the older run did not have then
+    fails_if_missing: bool = False  #: unjudged rows are failures
+    judged: int = 0  #: how many rows at least one rule could judge
+    #: rules for metrics that functions of the older run did not have then
     idle: tuple[Rule, ...] = ()
-    # place of a row that changed -> where in the function it changed, if both Reports have a
-    # profile of it
+    #: place of a row that changed -> where in the function it changed, if both Reports have a
+    #: profile of it
     reasons: Mapping[tuple[str, ...], ProfileDifference] = field(default_factory=dict)
-    # function -> where it is defined, if a Report knows it
+    #: function -> where it is defined, if a Report knows it
     sources: Mapping[str, SourcePlace] = field(default_factory=dict)
-    # what functions return or write now that they did not before
+    #: what functions return or write now that they did not before
     outputs: tuple[OutputChange, ...] = ()
-    # the values of the newer Report that are above a limit of their benchmark
+    #: the values of the newer Report that are above a limit of their benchmark
     over: tuple[OverLimit, ...] = ()
 
     @property

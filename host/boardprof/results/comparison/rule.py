@@ -46,26 +46,26 @@ class RuleError(UsageError):
 class Usual:
     """What is usual for a value: its level in the runs since the last change."""
 
-    middle: int | float  # the median of the runs
-    # their median distance from it, times 1.4826. For a normal distribution this is the
-    # standard deviation; a single outlier has no weight.
+    middle: int | float  #: the median of the runs
+    #: their median distance from it, times 1.4826. For a normal distribution this is the
+    #: standard deviation; a single outlier has no weight.
     spread: float
-    runs: int  # how many there are
+    runs: int  #: how many there are
 
 
 @dataclass(frozen=True)
 class Rule:
     """A limit to the change of one statistic of the metrics with a name."""
 
-    text: str  # as it was written
-    metric: str  # a name, or a glob
-    statistic: str  # one of `STATISTICS`, per call
-    sign: Literal[">", "<"]  # ">" limits growth, "<" limits shrinking
-    limit: int | float  # >= 0 for ">", <= 0 for "<"; a change equal to the limit is allowed
-    # "%" of the old value, "" the metric's own unit, "pp" points of a Percent, "spread" spreads of
-    # earlier runs: the limit is then a distance from their median
+    text: str  #: as it was written
+    metric: str  #: a name, or a glob
+    statistic: str  #: one of `STATISTICS`, per call
+    sign: Literal[">", "<"]  #: ">" limits growth, "<" limits shrinking
+    limit: int | float  #: >= 0 for ">", <= 0 for "<"; a change equal to the limit is allowed
+    #: "%" of the old value, "" the metric's own unit, "pp" points of a Percent, "spread" spreads of
+    #: earlier runs: the limit is then a distance from their median
     unit: Unit
-    benchmark: str = ""  # the only benchmark that it is for; "" for all rows
+    benchmark: str = ""  #: the only benchmark that it is for; "" for all rows
 
     def is_about(self, name: str, label: str) -> bool:
         """Tell whether it is for the rows of a function with a label."""

@@ -116,10 +116,10 @@ def metric_of_kind(kind: Kind, raw: Raw) -> Metric:
 class Column:
     """The values of one column, without its name."""
 
-    kind: Kind | None  # Count, Duration, Percent, Ratio or str; None if kinds are mixed
-    given: Values  # of the rows that have one: ints, floats or texts; metrics if kinds are mixed
-    rows: array[int] | None  # indices of the rows that have one, ascending; None if all have one
-    length: int  # number of rows
+    kind: Kind | None  #: Count, Duration, Percent, Ratio or str; None if kinds are mixed
+    given: Values  #: of the rows that have one: ints, floats or texts; metrics if kinds are mixed
+    rows: array[int] | None  #: indices of the rows that have one, ascending; None if all have one
+    length: int  #: number of rows
 
     @cached_property
     def values(self) -> Values:

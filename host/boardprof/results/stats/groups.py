@@ -43,43 +43,43 @@ _KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", LABEL)
 class GroupSummary:
     """One metric of one group."""
 
-    key: GroupKey  # the group
-    metric: str  # column name
-    kind: Kind  # of the column: Count, Duration, Percent or Ratio
-    summary: Summary  # of ``values``
-    # per call, in run order. Of many samples, it need not be a tuple.
+    key: GroupKey  #: the group
+    metric: str  #: column name
+    kind: Kind  #: of the column: Count, Duration, Percent or Ratio
+    summary: Summary  #: of ``values``
+    #: per call, in run order. Of many samples, it need not be a tuple.
     values: Sequence[int | float]
-    # one step of its clock per call, in the metric's unit; 0 if it is not a clock
+    #: one step of its clock per call, in the metric's unit; 0 if it is not a clock
     grain: float = 0.0
-    # the same code gives the same samples in each run, in the same order
+    #: the same code gives the same samples in each run, in the same order
     is_deterministic: bool = False
-    is_stepped: bool = False  # likewise, except for steps of the clock that it is read from
-    is_emulated: bool | None = None  # the board is an emulator or a simulator; None if not known
-    clock_kind: str = ""  # of the board; "" if not known
-    board: str = ""  # the board's name, even if ``key.device`` is a part of it
-    # rate of the clock whose steps the metric counts; None for other metrics, or if not known
+    is_stepped: bool = False  #: likewise, except for steps of the clock that it is read from
+    is_emulated: bool | None = None  #: the board is an emulator or a simulator; None if not known
+    clock_kind: str = ""  #: of the board; "" if not known
+    board: str = ""  #: the board's name, even if ``key.device`` is a part of it
+    #: rate of the clock whose steps the metric counts; None for other metrics, or if not known
     hz: int | None = None
-    cold_grain: float = 0.0  # one step of the clock in ``summary.first``, which is of one call
-    # the measurement overhead per call; zero if it is not known, or if the metric is not a
-    # time
+    cold_grain: float = 0.0  #: one step of the clock in ``summary.first``, which is of one call
+    #: the measurement overhead per call; zero if it is not known, or if the metric is not a
+    #: time
     overhead: Overhead = NOTHING
-    # if two runs have the same course other than (), their n-th values were counted in the
-    # same calls
+    #: if two runs have the same course other than (), their n-th values were counted in the
+    #: same calls
     course: tuple[int, ...] = ()
-    inputs: str = ""  # CRC-32 of what the calls found in their arrays; "" if not known
-    doubts: tuple[str, ...] = ()  # why the numbers may be wrong; () if nothing was found
-    writes_arrays: bool = False  # the calls write to their arrays
-    sessions: int = 1  # how many the samples come from, one after the other
-    meter: str = ""  # what measured an energy; "" if not known
+    inputs: str = ""  #: CRC-32 of what the calls found in their arrays; "" if not known
+    doubts: tuple[str, ...] = ()  #: why the numbers may be wrong; () if nothing was found
+    writes_arrays: bool = False  #: the calls write to their arrays
+    sessions: int = 1  #: how many the samples come from, one after the other
+    meter: str = ""  #: what measured an energy; "" if not known
 
 
 @dataclass(frozen=True)
 class LeftOut:
     """Samples that `summaries` leaves out."""
 
-    key: GroupKey | None  # the group; None for the whole Report
-    metric: str  # column name
-    why: str  # the reason, as a part of a sentence
+    key: GroupKey | None  #: the group; None for the whole Report
+    metric: str  #: column name
+    why: str  #: the reason, as a part of a sentence
 
 
 def summaries(

@@ -48,20 +48,20 @@ class Summary:
     Counts stay whole; a value between two of them is a float.
     """
 
-    n: int  # how many samples, >= 1
-    minimum: int | float  # the smallest
-    median: int | float  # the middle one, or halfway between the middle two
-    mean: int | float  # the average
-    maximum: int | float  # the largest
-    stddev: float | None  # standard deviation of the sample (n - 1); None for a single sample
-    # coefficient of variation, ``stddev / |mean|``; None if either is missing or 0
+    n: int  #: how many samples, >= 1
+    minimum: int | float  #: the smallest
+    median: int | float  #: the middle one, or halfway between the middle two
+    mean: int | float  #: the average
+    maximum: int | float  #: the largest
+    stddev: float | None  #: standard deviation of the sample (n - 1); None for a single sample
+    #: coefficient of variation, ``stddev / |mean|``; None if either is missing or 0
     cv: float | None
-    # 5, 25, 75 and 95 -> value, interpolated between samples
+    #: 5, 25, 75 and 95 -> value, interpolated between samples
     percentiles: Mapping[int, int | float]
-    outliers: tuple[int, ...] = ()  # indices of the outliers, in run order
-    # the cold value, of the first call before the warm-up; None if not measured
+    outliers: tuple[int, ...] = ()  #: indices of the outliers, in run order
+    #: the cold value, of the first call before the warm-up; None if not measured
     first: int | float | None = None
-    # the board is deterministic and all samples are equal, so they have no noise
+    #: the board is deterministic and all samples are equal, so they have no noise
     is_exact: bool = False
 
     def exactly(self, name: str) -> int | float:
@@ -332,11 +332,11 @@ FALSE_ALARMS: Final = 0.01  # the largest share of series without a change in wh
 class Change:
     """A place from which on values have another level."""
 
-    at: int  # number of the first value after the change, from 0
-    before: int | float  # median of the values since the change before this one
-    after: int | float  # median of the values up to the next change
-    # the probability of a difference like this one anywhere in a series without a change; None for
-    # exact values
+    at: int  #: number of the first value after the change, from 0
+    before: int | float  #: median of the values since the change before this one
+    after: int | float  #: median of the values up to the next change
+    #: the probability of a difference like this one anywhere in a series without a change; None for
+    #: exact values
     p: float | None
 
 

@@ -70,12 +70,12 @@ _FEWEST_NOT_EQUAL = 10
 class Warning_:
     """One warning."""
 
-    kind: Kind  # what it is
-    key: GroupKey  # the group of rows
-    metric: str  # the column
-    text: str  # what was seen, in one sentence
-    hint: str  # what to do, in one sentence
-    has_others: bool = False  # other groups differ from this one only in their arguments
+    kind: Kind  #: what it is
+    key: GroupKey  #: the group of rows
+    metric: str  #: the column
+    text: str  #: what was seen, in one sentence
+    hint: str  #: what to do, in one sentence
+    has_others: bool = False  #: other groups differ from this one only in their arguments
 
     def __str__(self) -> str:
         """Return the subject and both sentences."""

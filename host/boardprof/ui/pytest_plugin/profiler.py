@@ -235,7 +235,7 @@ class Profiler:
     _gate: MeasurementGate
     _defaults: Mapping[str, Any]
     _turns: Turns | None
-    _records: Callable[[BoardSpec], bool]  # whether to record calls on a board
+    _records: Callable[[BoardSpec], bool]  #: whether to record calls on a board
     measurements: list[Measurement] = field(init=False, default_factory=list)
     sources: dict[Path, None] = field(init=False, default_factory=dict)
     compiled: dict[Path, None] = field(init=False, default_factory=dict)

@@ -34,16 +34,16 @@ class Exchange:
 class ClockFit:
     """The board's clock as a linear function of the host's."""
 
-    hz: int  # the clock rate that the board reports, 1/s
-    tick_s: float  # length of a tick by the host's clock, seconds
-    reference: int  # the board's clock at the first exchange, ticks
-    host_s: float  # the host's clock at ``reference``, seconds
-    # largest error of converting a reading within ``span_s``, if the board's clock ran evenly
-    # meanwhile; seconds
+    hz: int  #: the clock rate that the board reports, 1/s
+    tick_s: float  #: length of a tick by the host's clock, seconds
+    reference: int  #: the board's clock at the first exchange, ticks
+    host_s: float  #: the host's clock at ``reference``, seconds
+    #: largest error of converting a reading within ``span_s``, if the board's clock ran evenly
+    #: meanwhile; seconds
     error_s: float
-    drift_error_ppm: float  # greatest error of `drift_ppm`
-    span_s: float  # from the first to the last exchange, seconds
-    exchanges: int  # how many there were
+    drift_error_ppm: float  #: greatest error of `drift_ppm`
+    span_s: float  #: from the first to the last exchange, seconds
+    exchanges: int  #: how many there were
 
     @property
     def drift_ppm(self) -> float:
