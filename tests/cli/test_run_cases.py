@@ -313,3 +313,8 @@ def test_a_function_as_a_word_of_its_own_is_told_with_the_target_that_was_meant(
     done = boardprof("run", source, "plain", "n=3")
     assert (done.code, done.out) == (2, "")
     assert done.err.endswith(f"cases.c' names no function.\nTry: {source}:plain\n")
+
+
+def test_an_exact_tie_is_told(source: str) -> None:
+    *_, told, _ = answer(f"{source}:plain", "n=3", "--sweep", "-O1|-O2")
+    assert " ".join(told) == "plain: -O1 and -O2 take the same number of instructions."

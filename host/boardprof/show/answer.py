@@ -474,9 +474,13 @@ def _alike(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> list[str]
         found = relatives([rows[i].judged for i in numbers]) or []
         best = [i for i, each in zip(numbers, found, strict=False) if each.is_best]
         alike = best or [i for i in numbers if found and not rows[i].judged.doubts]
-        if len(alike) > 1 and not all(rows[i].judged.summary.is_exact for i in alike):
+        is_exact = all(rows[i].judged.summary.is_exact for i in alike)
+        is_tie = is_exact and len({rows[i].judged.summary.median for i in alike}) == 1
+        if len(alike) > 1 and (not is_exact or (is_tie and len(settings) <= _FEW)):
             where, names = _names([rows[i] for i in alike], has_others=len(settings) > 1)
-            lines.append(f"{where}{', '.join(names[:-1])} and {names[-1]} cannot be told apart.")
+            same = f"take the same number of {rows[alike[0]].judged.metric}"
+            verdict = same if is_exact else "cannot be told apart"
+            lines.append(f"{where}{', '.join(names[:-1])} and {names[-1]} {verdict}.")
         elif len(best) == 1 and len(settings) <= _FEW and len(found) > 1:
             [place] = best
             next_best = min((i for i in numbers if i != place), key=lambda i: _rank(rows[i].judged))
