@@ -109,4 +109,9 @@ class Page:
         """Lay the page out as it is printed on A4, 210 mm less two margins of 12.5 mm."""
         self.width(700)
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        # The resize comes with the next frame; on paper it comes before the print, too.
+        frames = (
+            "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))"
+        )
+        self.browser.execute_async_script(frames)  # type: ignore[no-untyped-call]
         self.script("dispatchEvent(new Event('beforeprint'))")
