@@ -399,18 +399,32 @@ def test_rows_show_the_arguments_that_tell_them_apart(
     assert [*short_arguments(calls).values()] == shown
 
 
-def test_a_multiple_is_as_uncertain_as_both_times_and_the_overhead_of_each() -> None:
-    def timed(name: str, median_us: float, doubt_us: float) -> GroupSummary:
-        values = [median_us] * 10
-        overhead = Overhead(taken=doubt_us, doubt=doubt_us)
-        key = GroupKey(name, "", "", "native")
-        return GroupSummary(
-            key, "Duration (us)", Duration, summarize(values), values, overhead=overhead
-        )
+def of_native(name: str, median_us: float, doubt_us: float) -> GroupSummary:
+    """Return samples that are all equal, whose overhead may be off."""
+    values, overhead = [median_us] * 10, Overhead(taken=doubt_us, doubt=doubt_us)
+    key = GroupKey(name, "", "", "native")
+    return GroupSummary(
+        key, "Duration (us)", Duration, summarize(values), values, overhead=overhead
+    )
 
+
+def test_a_multiple_is_as_uncertain_as_both_times_and_the_overhead_of_each() -> None:
     # 100 +- 5 over 10 +- 1: the relative errors are 5 % and 10 %, together 11.18 %.
-    found = relatives([timed("fast", 10.0, 1.0), timed("slow", 100.0, 5.0)])
+    found = relatives([of_native("fast", 10.0, 1.0), of_native("slow", 100.0, 5.0)])
     assert found is not None
     assert found[1].ratio == 10.0
     assert found[1].spread == pytest.approx(1.118, abs=0.001)
     assert found[1].text == "10.00 ± 1.12"
+
+
+def test_nothing_is_a_multiple_of_a_time_that_is_too_short_to_measure() -> None:
+    assert relatives([of_native("short", 0.001, 0.003), of_native("long", 5.5, 0.03)]) is None
+
+
+def test_a_difference_within_the_errors_of_both_has_no_best() -> None:
+    close = relatives([of_native("a", 10.0, 1.0), of_native("b", 11.3, 1.0)])  # 1.3 of 1.414
+    apart = relatives([of_native("a", 10.0, 1.0), of_native("b", 12.0, 1.0)])
+    assert close is not None
+    assert apart is not None
+    assert [each.is_best for each in close] == [False, False]
+    assert [each.is_best for each in apart] == [True, False]

@@ -57,6 +57,8 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
     """Return a multiple for each setting; None for a single one or without a sure first one."""
     if len(settings) < 2 or settings[0].doubts or not (first := settings[0].summary.median):
         return None
+    if _doubt(settings[0]) == _TOO_SHORT:
+        return None
     sure = [each for each in settings if not each.doubts]
     is_clear = not any(map(modes_of, settings))  # of two groups, the median says little
     least = min(sure, key=lambda each: each.summary.median)
@@ -65,11 +67,10 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
         difference(least.key, least, each, FALSE_ALARMS, sessions).verdict for each in settings
     ]
     shares = [_half(each) / abs(float(each.summary.median or 1)) for each in settings]
-    own = shares[settings.index(least)]
-    for place, (each, share) in enumerate(zip(settings, shares, strict=True)):
-        more = float(each.summary.median / (least.summary.median or 1)) - 1
-        if verdicts[place] == "worse" and more <= (more + 1) * math.hypot(share, own):
-            verdicts[place] = "noise"  # the interval of the ratio has 1 in it
+    for place, each in enumerate(settings):
+        more = each.summary.median - least.summary.median
+        if verdicts[place] == "worse" and more <= math.hypot(_half(each), _half(least)):
+            verdicts[place] = "noise"
     found = []
     for each, verdict, share in zip(settings, verdicts, shares, strict=True):
         ratio = each.summary.median / first

@@ -78,7 +78,7 @@ class JobProcess:
                 ) from error
             finally:
                 limit.cancel()
-                limit.join()
+                limit.join(2 * _END_S)  # longer than `close` waits
         if is_result:
             return found
         raise found

@@ -318,9 +318,7 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
                 named=plan.data.values(board.functions[name], board.memory.size),
                 on_progress=show,
                 on_transfer=_if_slow(show_bytes),
-                on_note=listener.on_note
-                if number == first
-                else None,  # of a second time, nothing new
+                on_note=listener.on_note if number == first else None,
             )
 
         first = plan.number or 1
@@ -353,8 +351,7 @@ def _more_calls(plan: Plan, measurement: Measurement) -> int:
     """
     is_fixed = plan.number is not None or plan.cold or plan.energy is not None
     changes = measurement.changed or measurement.kept
-    is_fixed = is_fixed or not measurement.device.cpu or bool(changes)
-    if is_fixed or not _calls_are_alike(measurement):
+    if is_fixed or changes or not measurement.device.cpu or not _calls_are_alike(measurement):
         return 0
     number = calls_needed(assemble([measurement]))
     return number if measurement.number < number <= MOST_CALLS else 0

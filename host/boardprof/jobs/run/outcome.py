@@ -197,7 +197,9 @@ def _in_turns(taken: Sequence[_Taken], listener: Listener) -> list[Measurement] 
                         found[place] += _session(
                             again[place], _number(again[place], again), listener
                         )
-                except BoardprofError:
+                except BoardprofError as error:
+                    line = error.message.partition("\n")[0]
+                    listener.on_note(f"the rows are not measured in turns: {line}")
                     return None  # the samples from before are good
                 done(sum(map(len, found.values())))
     sessions = {id(each): found[place] for place, each in enumerate(again)}

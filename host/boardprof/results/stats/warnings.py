@@ -284,17 +284,19 @@ def _coarse(group: GroupSummary) -> _Doubts:
 def _slight(group: GroupSummary) -> _Doubts:
     taken, median = float(group.overhead.taken), float(group.summary.median)
     many = _more_calls("overhead", group)
-    longer = f"Make the samples longer: --number {many}. Or count instructions where you can."
-    longer = _as_given(many) if group.writes_arrays else longer
     if many > MOST_CALLS:
-        longer = "A longer sample does not help. Count instructions, as emulated boards do."
+        hint = "A longer sample does not help. Count instructions, as emulated boards do."
+    elif group.writes_arrays:
+        hint = _as_given(many)
+    else:
+        hint = f"Make the samples longer: --number {many}. Or count instructions where you can."
     unit = " us" if group.metric.endswith("(us)") else ""
     rest = f"the {median:.3g}{unit} that remain" if median > 0 else "what remains"
     if group.overhead.doubt > median:
         yield (
             f"the measurement overhead is {taken:.3g}{unit} per {one_of([group.key.label])}, "
             f"more than {rest} after it is subtracted.",
-            longer,
+            hint,
         )
 
 
