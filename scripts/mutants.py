@@ -74,7 +74,8 @@ _LEFT_OUT = (  # emulators, cross compilers, and what takes minutes
 _NATIVE = ("-m", "not slow and not nightly", "-k", f"not ({_LEFT_OUT})")
 # Compilers' results by content. The other caches hold what a mutant may have computed.
 _KEPT_CACHES = {"compilers", "headers", "libc", "libraries", "linkers", "objects", "units"}
-_NOT_COPIED = (".git", ".venv", "build", "dist", "__pycache__", ".*_cache", ".hypothesis")
+_NOT_COPIED = ("__pycache__", ".*_cache")
+_NOT_COPIED_AT_TOP = (".git", ".venv", "build", "dist", ".hypothesis")  # target/build is a package
 Row = dict[str, Any]  # a verdict: identity, key, room, verdict, by (a test), stage, change
 
 
@@ -183,7 +184,7 @@ def made_copies(tree: Path, work: Path, python: Path, jobs: int) -> list[Copy]:
     copies = [Copy(work / str(job), work / str(job) / "tree", python) for job in range(jobs)]
     for copy in copies:
         shutil.rmtree(copy.folder, ignore_errors=True)
-        shutil.copytree(tree, copy.tree, symlinks=True, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+        shutil.copytree(tree, copy.tree, symlinks=True, ignore=_left_out)
         if (support := copy.tree / "tests" / "support.py").is_file():
             content = support.read_bytes()  # warnings of gcc are not a test's verdict
             support.write_bytes(content.replace(b'    "-Werror",\n', b""))
@@ -192,6 +193,12 @@ def made_copies(tree: Path, work: Path, python: Path, jobs: int) -> list[Copy]:
             raise MutantsError(f"{python} does not import {copy.tree}:\n{copy.output()}")
         tree = copy.tree  # all are alike, even if the checkout changes meanwhile
     return copies
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """Return what a copy of the checkout does not need of a folder."""
+    at_top = _NOT_COPIED_AT_TOP if "pyproject.toml" in names else ()
+    return shutil.ignore_patterns(*_NOT_COPIED, *at_top)(folder, names)
 
 
 def _hash(tree: Path, *folders: str) -> str:

@@ -121,7 +121,10 @@ def test_equivalent_mutants_are_counted_apart_and_exist() -> None:
 def project(tmp_path: Path) -> Path:
     """One module and one test, with the packages' names; pytest loads the plugin."""
     tree = tmp_path / "project"
-    for name in ("boardprof/__init__", "boardprof/ui/pytest_plugin/__init__"):
+    (tree / "build").mkdir(parents=True)
+    (tree / "pyproject.toml").touch()
+    modules = ("__init__", "ui/pytest_plugin/__init__", "target/build/__init__")
+    for name in (f"boardprof/{module}" for module in modules):
         (tree / "host" / name).parent.mkdir(parents=True)
         (tree / "host" / f"{name}.py").write_text("LIMIT = 4\n")
     (tree / "host/boardprof/ui/pytest_plugin/plugin.py").touch()
@@ -139,6 +142,8 @@ def test_a_mutant_is_judged_in_a_copy_that_is_imported(project: Path, tmp_path: 
         codes.append(copy.test(["tests"], 60.0))
     assert (codes, copy.failed()) == ([0, 1], ["tests/test_limit.py::test_limit"])
     assert (project / "host/boardprof/__init__.py").read_text() == "LIMIT = 4\n"
+    assert not (copy.tree / "build").exists()
+    assert (copy.tree / "host/boardprof/target/build/__init__.py").is_file()
     shutil.rmtree(project / "host")
     with pytest.raises(MutantsError, match="does not import"):
         made_copies(project, tmp_path / "work", Path(sys.executable), 1)
