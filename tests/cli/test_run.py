@@ -216,12 +216,12 @@ def test_an_image_that_is_none_is_told_before_anything_starts(tmp_path: Path) ->
 
 def test_metrics_that_are_named_are_the_only_ones(tmp_path: Path) -> None:
     report = measured(tmp_path, f"{WORKLOADS}:crc32", "--metrics", "task-clock")
-    (measurement,) = report["boardprof"]["measurements"]
-    assert set(measurement["samples"][0]["raw"]) == {"task-clock"}
+    for measurement in report["boardprof"]["measurements"]:
+        assert set(measurement["samples"][0]["raw"]) == {"task-clock"}
     assert "Duration (us)" not in report["calls"][0]
     report = measured(tmp_path, f"{WORKLOADS}:crc32", "--metrics", "Duration (us), task-clock")
-    (measurement,) = report["boardprof"]["measurements"]
-    assert set(measurement["samples"][0]["raw"]) == {"duration_time", "task-clock"}
+    for measurement in report["boardprof"]["measurements"]:
+        assert set(measurement["samples"][0]["raw"]) == {"duration_time", "task-clock"}
 
 
 def test_an_unknown_metric_is_refused_with_the_nearest_and_the_list() -> None:
@@ -284,8 +284,9 @@ def test_a_sample_has_more_calls_if_one_is_too_short_for_the_systems_clock(
 ) -> None:
     (tmp_path / "short.c").write_text(SHORT)
     target = tmp_path / f"short.c:{function}"
-    [found] = measured(tmp_path, target, *arguments)["boardprof"]["measurements"]
-    assert found["number"] in (100, 1000, 10_000)
+    found = measured(tmp_path, target, *arguments)["boardprof"]["measurements"]
+    [number] = {each["number"] for each in found}
+    assert number in (100, 1000, 10_000)
 
 
 @pytest.mark.parametrize(
@@ -303,8 +304,8 @@ def test_a_sample_has_one_call_if_more_were_another_measurement(
 ) -> None:
     (tmp_path / "short.c").write_text(SHORT)
     target = tmp_path / f"short.c:{function}"
-    [found] = measured(tmp_path, target, *arguments)["boardprof"]["measurements"]
-    assert found["number"] == 1
+    found = measured(tmp_path, target, *arguments)["boardprof"]["measurements"]
+    assert {each["number"] for each in found} == {1}
 
 
 def test_optimisation_is_that_of_the_users_code(tmp_path: Path, rv32: str) -> None:

@@ -70,14 +70,15 @@ def results(
     *,
     firmware: BuiltFirmware | None = None,
     is_chosen: Callable[[Plan], bool] = lambda plan: True,
-    on_measured: Callable[[Plan, Measurement, float], None] | None = None,
+    on_measured: Callable[[Plan, Measurement, float, BuiltFirmware | None], None] | None = None,
     place: tuple[int, int] | None = None,
 ) -> Generator[Measurement | BoardprofError, None, None]:
     """Yield the result of each function as it arrives; ``firmware`` is None to build the plans'.
 
     The plans share one firmware, which is the same whichever of them are chosen. ``on_measured`` is
-    called with the plan of each measurement, and how long it took. ``place``: how many other plans
-    come before these, and how many there are in all, for progress; None if not known.
+    called with the plan of each measurement, how long it took, and the firmware. ``place``: how
+    many other plans come before these, and how many there are in all, for progress; None if not
+    known.
     """
     # If a board that was started here ends, or is ended in a call that hangs, it is started again
     # for the remaining functions.
@@ -134,10 +135,11 @@ def results(
                 began_s = time.monotonic()
                 try:
                     measurement = measure(board, name, plan, listener, at)
-                    if on_measured is not None:
-                        on_measured(plan, measurement, time.monotonic() - began_s)
+                    time_s = time.monotonic() - began_s
                     folders = plan.output_folders(measurement.device.name, measurement.function)
                     wrong = plan.data.take(measurement, *folders)
+                    if on_measured is not None:
+                        on_measured(plan, measurement, time_s, firmware)
                     yield measurement  # its numbers are reported although an output is wrong
                     if wrong is not None:
                         yield of_benchmark(plan, wrong)

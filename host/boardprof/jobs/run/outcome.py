@@ -17,6 +17,7 @@ from boardprof.jobs.run.plan import ALL, Plan, WantedMetrics, boards_of, with_ea
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
+from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import BoardSpec
 
 
@@ -38,7 +39,7 @@ def run_plans(
 ) -> Outcome:
     """Measure several plans for one Report; those with the same files and flags share a start.
 
-    ``in_turns``: alternate between what is compared, if its samples vary.
+    ``in_turns``: take the samples that vary in several sessions, which alternate between rows.
     """
     # If a function, a board or a setting fails, the numbers of all others are kept, in any order.
     listener = replace(listener, on_note=once(listener.on_note))
@@ -86,12 +87,11 @@ def run_plans(
                     listener,
                     is_chosen=is_chosen,
                     place=(sum(counts[:index]), sum(counts)) if is_known else None,
-                    on_measured=lambda *of, spec=spec, group=group: taken.append(
-                        _Taken(spec, group, *of)
-                    ),
+                    on_measured=lambda *of, spec=spec: taken.append(_Taken(spec, *of)),
                 )
                 _take(told, spec.name, flags, measurements, found)
-        measurements = (_in_turns(taken, listener) if in_turns else None) or measurements
+        sessions = _in_turns(taken, listener) if in_turns else {}
+        measurements = [m for each in measurements for m in sessions.get(id(each), [each])]
     except KeyboardInterrupt:
         if not measurements:
             raise
@@ -134,10 +134,10 @@ class _Taken:
     """What a plan has measured."""
 
     spec: BoardSpec
-    group: Sequence[Plan]  # that share the firmware
     plan: Plan
     measurement: Measurement
     time_s: float
+    firmware: BuiltFirmware | None
 
     @property
     def sessions(self) -> int:
@@ -163,16 +163,18 @@ _OTHER_CALLS = 3
 SESSIONS = 10
 """Sessions of each side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
 
-_MOST_S = 5.0
+_MOST_S = {"compared": 5.0, "alone": 2.0}
 """What would take longer for each row is not measured again: its samples are spread over time."""
 
 
-def _in_turns(taken: Sequence[_Taken], listener: Listener) -> list[Measurement] | None:
-    """Measure what is compared again, in alternating sessions; None if that is not needed.
+def _in_turns(taken: Sequence[_Taken], listener: Listener) -> dict[int, list[Measurement]]:
+    """Measure what varies again, in sessions that alternate between rows; empty if not needed.
+
+    Returns the measurements of all sessions by the identity of the one that they replace.
 
     On the clock of an operating system, ten samples are often taken within a millisecond. What
     varies from one millisecond to the next, and from process to process, then looks like a
-    difference between two functions.
+    difference between two functions, or between two runs of one.
     """
     again = [
         each
@@ -181,29 +183,31 @@ def _in_turns(taken: Sequence[_Taken], listener: Listener) -> list[Measurement] 
     ]
     settings = {(each.spec.name, each.plan.code.cflags, each.plan.function) for each in again}
     plans = [each.plan for each in again]
-    is_compared = any(plan.sweep is not None or plan.case for plan in plans)
+    is_compared = len(settings) > 1 and any(plan.sweep is not None or plan.case for plan in plans)
+    # What a kept array has after many calls is what its user wants to see.
+    is_alone = len(again) == 1 and again[0].sessions > 1 and not again[0].measurement.kept
     is_special = any(plan.cold or plan.hotspots or plan.energy or plan.benchmark for plan in plans)
     in_all_s = sum(each.session_s * each.sessions for each in again)
-    if len(settings) < 2 or not is_compared or is_special or in_all_s > _MOST_S * len(again):
-        return None
+    most_s = _MOST_S["alone" if is_alone else "compared"] * len(again)
+    if not (is_compared or is_alone) or is_special or in_all_s > most_s:
+        return {}
+    what = f"alternating between {len(again)} rows" if is_compared else "measuring in sessions"
+    quiet = replace(listener, on_console=None)  # the calls before have printed the same
     found: dict[int, list[Measurement]] = {index: [] for index in range(len(again))}
     steps = sum(each.sessions for each in again)
-    with activity(f"alternating between {len(again)} rows", steps) as done:
+    with activity(what, steps) as done:
         for session in range(SESSIONS):
             places = [place for place, each in enumerate(again) if session < each.sessions]
             for place in places if session % 2 == 0 else reversed(places):
                 try:
                     with shown_by(lambda what, done, total: None):
-                        found[place] += _session(
-                            again[place], _number(again[place], again), listener
-                        )
+                        found[place] += _session(again[place], _number(again[place], again), quiet)
                 except BoardprofError as error:
                     line = error.message.partition("\n")[0]
-                    listener.on_note(f"the rows are not measured in turns: {line}")
-                    return None  # the samples from before are good
+                    listener.on_note(f"all samples are of one session: {line}")
+                    return {}  # the samples from before are good
                 done(sum(map(len, found.values())))
-    sessions = {id(each): found[place] for place, each in enumerate(again)}
-    return [m for each in taken for m in sessions.get(id(each), [each.measurement])]
+    return {id(each.measurement): found[place] for place, each in enumerate(again)}
 
 
 def _number(taken: _Taken, others: Sequence[_Taken]) -> int:
@@ -228,8 +232,7 @@ def _session(taken: _Taken, number: int, listener: Listener) -> list[Measurement
         repeat=taken.repeat,
         data=replace(plan.data, expectations=(), folder=None),
     )
-    group = [again if each is plan else each for each in taken.group]
-    found = results(taken.spec, group, listener, is_chosen=lambda each: each is again)
+    found = results(taken.spec, [again], listener, firmware=taken.firmware)
     with closing(found):
         got = [*found]
     for each in got:

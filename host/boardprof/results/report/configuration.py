@@ -74,12 +74,18 @@ def _by_call(measurements: Sequence[Measurement]) -> list[list[Measurement]]:
 
 
 def differing_results(results: Iterable[tuple[str, str, str, str, str, str]]) -> list[str]:
-    """List functions whose results differ between boards or flags."""
-    found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    """List functions whose results differ between boards or flags, and do not vary in one place."""
+    by_place: dict[tuple[str, str, str], dict[str, set[str]]] = {}
     for function, arguments, label, board, flags, result in results:
         place = board if not flags else f"{board} with {flags}"
-        by_result = found.setdefault((function, arguments, label), {})
-        by_result.setdefault(result, []).append(place)
+        places = by_place.setdefault((function, arguments, label), {})
+        places.setdefault(place, set()).add(result)
+    found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for call, places in by_place.items():
+        by_result = found.setdefault(call, {})
+        for place, of_place in places.items():
+            if len(of_place) == 1:
+                by_result.setdefault(min(of_place), []).append(place)
     return [
         f"{function} returned {_by_place(by_result)}"
         for (function, _, _), by_result in found.items()
@@ -203,11 +209,11 @@ def _argument_lines(measurements: Sequence[Measurement]) -> dict[str, str | None
     """Describe in/out arrays that did not hold the host's data in each call, and a lone result."""
     is_alone = len({m.function for m in measurements}) == 1
     results = (_result_text(m) for m in measurements if m.result is not None and is_alone)
-    kept = [f"{name} of {m.function}" for m in measurements for name in m.kept]
+    kept = _each_once(", ", (f"{name} of {m.function}" for m in measurements for name in m.kept))
     again = {m.function: m.sent_again for m in measurements if m.sent_again}
     return {
         "returned": _each_once(", ", results),
-        "kept": f"{', '.join(kept)}: not restored between calls" if kept else None,
+        "kept": f"{kept}: not restored between calls" if kept else None,
         "sent again": _each_once(
             "; ",
             (

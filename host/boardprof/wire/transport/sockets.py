@@ -106,7 +106,8 @@ def connect_library(library: Path) -> DescriptorTransport:
     # A copy for each connection: the loader gives out one image for each file, with the static
     # memory of the connection before. A copy boots afresh.
     _unload()
-    before = _tasks()
+    # A thread that outlives an earlier library may serve the next one, too, as a timer's does.
+    before = _loaded[0][1] if _loaded else _tasks()
     with tempfile.TemporaryDirectory(prefix="boardprof-") as folder:
         copy = Path(shutil.copy(library, folder))
         try:
@@ -142,7 +143,7 @@ def _serve(serve: Callable[[int], int], end: socket.socket) -> None:
 
 
 _loaded: list[tuple[threading.Thread, set[int], int]] = []
-"""Each library that is loaded: its agent's thread, the tasks before it, and the loader's handle."""
+"""Each library that is loaded: its agent's thread, the tasks before any, and the loader's handle."""
 
 _unloading = threading.Lock()
 
