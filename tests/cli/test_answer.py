@@ -53,7 +53,7 @@ def test_a_run_says_what_a_call_costs_and_what_it_is_kept_as(history: dict[str, 
     assert answer.startswith("count(n=20000) on native: ")
     assert re.search(r": [\d.,]+ ± [\d.]+ us per call(;|$)", answer)
     assert re.match(
-        r"Median ± half the interquartile range( or the overhead's uncertainty)? "
+        r"Median ± (half the interquartile range|the overhead's uncertainty) "
         r"of 10 samples( \([^)]*us\))? after",
         origin,
     )

@@ -292,7 +292,7 @@ def test_a_time_that_is_too_short_to_be_measured_is_a_warning(tmp_path: Path) ->
         return "".join(line for line in done.err.splitlines(True) if "warning" in line)
 
     found = warnings("n=1")
-    assert found.startswith("warning: Duration (us) of sum on native: ")
+    assert found.startswith("warning: Time of sum on native: ")
     assert "Make the samples longer: --number 1" in found
     assert warnings("n=1", "-q") == ""
     assert warnings("n=4000") == ""

@@ -56,8 +56,8 @@ def test_a_call_that_takes_less_than_measuring_it_is_told() -> None:
 
     [text] = short(0.011, 19, 20, 21)
     assert text == (
-        "Duration (us) of fir on board: the measurement overhead is 0.02 us per call, more than "
-        "the 0.0111 us that remain after it is subtracted. Make the samples longer: --number 1000. "
+        "Time of fir on board: the measurement overhead is 20 ns per call, more than "
+        "the 11.1 ns that remain after it is subtracted. Make the samples longer: --number 1000. "
         "Or count instructions where you can."
     )
     assert len(short(-0.003, 19, 20, 21)) == 1
@@ -75,20 +75,20 @@ def test_four_samples_are_too_few_and_five_are_not() -> None:
     ) in found.text
     assert "--repeat" in found.hint
     assert kinds(STEADY[:5]) == []
-    assert "1 sample is too few" in doubts([5.0])[0].text
+    assert "one sample tells nothing" in doubts([5.0])[0].text
 
 
 def test_a_slow_first_sample_means_that_the_warm_up_was_too_short() -> None:
     [found] = doubts([150.0, *STEADY])
     assert found.kind == "warm-up"
-    assert found.text.startswith("the first sample, 150, is far above the others, 100:")
+    assert found.text.startswith("the first sample, 150 us, is far above the others, 100 us:")
     assert "--warmup" in found.hint
 
 
 def test_samples_that_rise_over_the_run_drift() -> None:
     assert kinds([100.0 + i for i in range(15)]) == ["drift"]
     assert (
-        "the samples rise over the run, from 102 to 112"
+        "the samples rise over the run, from 102 us to 112 us"
         in doubts([100.0 + i for i in range(15)])[0].text
     )
     assert "the samples fall" in doubts([200.0 - i for i in range(15)])[0].text
@@ -110,7 +110,7 @@ def test_samples_in_two_parts_are_told_with_both() -> None:
     values = [100.0, 150.0, 101.0, 151.0, 99.0, 149.0, 100.0, 150.0, 100.0, 151.0, 100.0]
     [found] = doubts(values)
     assert found.kind == "bimodal"
-    assert "6 near 100 and 5 near 150" in found.text
+    assert "6 near 100 us and 5 near 150 us" in found.text
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_tenth_of_samples_that_other_programs_delayed_is_no_warning() -> None:
 def test_outliers_are_named_with_their_place() -> None:
     [found] = doubts([*STEADY, 140.0])
     assert found.kind == "outliers"
-    assert "1 of 13 samples is an outlier (#12: 140; the median is 100)" in found.text
+    assert "1 of 13 samples is an outlier (#12: 140 us; the median is 100 us)" in found.text
 
 
 def test_a_sample_that_plain_noise_may_have_is_no_warning_and_still_named() -> None:
@@ -218,7 +218,7 @@ def test_a_sample_that_plain_noise_may_have_is_no_warning_and_still_named() -> N
 
 
 def test_a_warning_says_whom_it_is_about() -> None:
-    assert str(doubts([5.0])[0]).startswith("Duration (us) of fir on board: 1 sample")
+    assert str(doubts([5.0])[0]).startswith("Time of fir on board: one sample")
 
 
 @pytest.mark.parametrize("size", [5, 10, 30])

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from boardprof.base.errors import option
 from boardprof.base.metrics import Count, Duration, Metric
-from boardprof.results.comparison.comparison import Comparison, Difference, place_in
+from boardprof.results.comparison.comparison import Comparison, Difference, first_of, place_in
 from boardprof.results.comparison.difference import difference
 from boardprof.results.report.calls import DURATION, ENERGY, LEVELS, SHARES, STACK, one_of
 from boardprof.results.report.profile import CORE_CYCLES, MODELLED
@@ -44,10 +44,11 @@ class Relative(NamedTuple):
     spread: float  # of the ratio, by those of both medians; 0.0 if both are exact
     is_best: bool
     unclear: str = ""  # why the ratio means nothing
+    has_few: bool = False  # no test could tell it from the least one with so few samples
 
     @property
     def text(self) -> str:
-        """Such as ``0.420 ± 0.030 best``."""
+        """Such as ``0.42 ± 0.03 best``."""
         if self.unclear:
             return self.unclear
         return f"{multiple_text(self.ratio, self.spread)}{' best' if self.is_best else ''}"
@@ -63,6 +64,8 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
     is_clear = not any(map(modes_of, settings))  # of two groups, the median says little
     least = min(sure, key=lambda each: each.summary.median)
     sessions = least.sessions if len({each.sessions for each in settings}) == 1 else 1
+    if 0.5 ** (sessions - 1) >= FALSE_ALARMS:  # too few pairs for any test of them
+        sessions = 1
     verdicts = [
         difference(least.key, least, each, FALSE_ALARMS, sessions).verdict for each in settings
     ]
@@ -78,7 +81,8 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
         spread = abs(float(ratio)) * math.hypot(share, shares[0]) * (each is not settings[0])
         is_best = "worse" in verdicts and verdict in _AS_GOOD and not each.doubts and is_clear
         unclear = {_DOUBTFUL: _DOUBTFUL, _TOO_SHORT: "too short"}.get(_doubt(each), "")
-        found.append(Relative(ratio, spread, is_best, unclear))
+        has_few = verdict == "too few samples"
+        found.append(Relative(ratio, spread, is_best, unclear, has_few))
     return found
 
 
@@ -209,6 +213,12 @@ class _Row:
             return f"same build ({change_text(self.change)})"
         return f"{change_text(self.change)}{unclear}"
 
+    @property
+    def is_of_another_moment(self) -> bool:
+        """Whether a time of other code changed, and the machine may have done it."""
+        is_other = self.change is not None and self.change.verdict in ("better", "worse")
+        return is_other and self.judged.clock_kind == "measured" and not self.has_same_build
+
     def value(self, metric: str) -> str:
         """Return the median per call; "" if absent."""
         found = self.all.get(metric)
@@ -216,8 +226,7 @@ class _Row:
             return ""
         texts = [self.text(found.summary.median, found, self.decimals(found))]
         if _doubt(found) == _TOO_SHORT:
-            most = max(float(found.summary.median), 0) + found.overhead.doubt
-            texts = [f"< {self.text(float(f'{most:.2g}'), found)}"]
+            texts = [f"< {self.text(float(f'{_most(found):.2g}'), found)}"]
         if metric == CORE_CYCLES:
             bounds = (self.value(name) for name in MODELLED[1:])
             texts.append(f"[{' to '.join(dict.fromkeys(bounds))}]")
@@ -297,11 +306,12 @@ def answer_page(
     answer = _line(rows[0], before) if len(rows) == 1 else _table(rows, before, settings)
     return [
         answer,
-        *_alike(rows, settings),
+        *_conclusions(rows, settings),
         *(
             f"OUTPUT CHANGED since {before}: {line}."
             for line in ([] if since is None else output_lines(since))
         ),
+        *([_other_moment()] if any(row.is_of_another_moment for row in rows) else ()),
         *partly(report, f"{option('--csv')} prints"),
         *_without_told(doubts(report.configuration), rows),
         _origin(report, rows, name, "in the --table"),
@@ -316,7 +326,7 @@ def answer_table(report: Report) -> tuple[Table, list[str]] | None:
     settings = settings_of((row.key for row in rows), alternatives=_has_alternatives(report))
     is_sweep = len(settings) < len(rows) and not _has_alternatives(report)
     table = _sweep(rows, settings) if is_sweep else _table(rows, "", settings)
-    return table, [*_alike(rows, settings), _origin(report, rows, "", "below")]
+    return table, [*_conclusions(rows, settings), _origin(report, rows, "", "below")]
 
 
 def _has_alternatives(report: Report) -> bool:
@@ -372,6 +382,11 @@ def _doubt(group: GroupSummary) -> str:
     if group.overhead.doubt > float(summary.median) and one_of([group.key.label]) == "call":
         return _TOO_SHORT
     return "one sample" if summary.n < 2 else ""
+
+
+def _most(group: GroupSummary) -> float:
+    """Return what a time is less than that is too short to time."""
+    return max(float(group.summary.median), 0) + group.overhead.doubt
 
 
 # -- several ----------------------------------------------------------------------------------
@@ -464,28 +479,27 @@ def _relative(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> Column
 
 
 def _since(rows: Sequence[_Row], before: str) -> Column:
-    tones = [_TONES.get(row.change.verdict, "") if row.change else "" for row in rows]
+    tones = [
+        _TONES.get(row.change.verdict, "") if row.change and not row.has_same_build else ""
+        for row in rows
+    ]
     return Column(f"Since {before}", [row.changed for row in rows], tones=tones)
 
 
-def _alike(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> list[str]:
-    """Say which settings are all best, or that none is."""
-    lines = []
+def _conclusions(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> list[str]:
+    """Say which settings are best, and which cannot be told apart; what is alike, once."""
+    has_others = len({row.arguments for row in rows}) > 1
+    has_boards = len({row.key.device for row in rows}) > 1
+    found: dict[tuple[str, str], list[str]] = {}  # sentences, and where they hold
     for numbers in settings:
-        found = relatives([rows[i].judged for i in numbers]) or []
-        best = [i for i, each in zip(numbers, found, strict=False) if each.is_best]
-        alike = best or [i for i in numbers if found and not rows[i].judged.doubts]
-        is_exact = all(rows[i].judged.summary.is_exact for i in alike)
-        is_tie = is_exact and len({rows[i].judged.summary.median for i in alike}) == 1
-        if len(alike) > 1 and (not is_exact or (is_tie and len(settings) <= _FEW)):
-            where, names = _names([rows[i] for i in alike], has_others=len(settings) > 1)
-            same = f"take the same number of {rows[alike[0]].judged.metric}"
-            verdict = same if is_exact else "cannot be told apart"
-            lines.append(f"{where}{', '.join(names[:-1])} and {names[-1]} {verdict}.")
-        elif len(best) == 1 and len(settings) <= _FEW and len(found) > 1:
-            [place] = best
-            next_best = min((i for i in numbers if i != place), key=lambda i: _rank(rows[i].judged))
-            lines += _times(rows[place], rows[next_best], has_others=len(settings) > 1)
+        group = [rows[i] for i in numbers]
+        if sentence := _conclusion(group, is_brief=len(settings) > _FEW):
+            preposition, where = _where(group, has_others=has_others, has_boards=has_boards)
+            found.setdefault((sentence, preposition), []).append(where)
+    lines = []
+    for (sentence, preposition), places in found.items():
+        is_of_all = preposition and len(places) == len(settings)
+        lines.append(sentence if is_of_all else f"{preposition}{first_of(places)}: {sentence}")
     compared = [rows[i].judged for numbers in settings for i in numbers if len(numbers) > 1]
     if any(each.clock_kind == "measured" and each.sessions == 1 for each in compared):
         lines.append(_ONE_AFTER_ANOTHER)
@@ -497,36 +511,107 @@ _ONE_AFTER_ANOTHER: Final = (
 )
 
 
+def _other_moment() -> str:
+    both = f"{option('--ab-rev')} HEAD measures both builds in turns"
+    return f"What else the machine did may have changed, too: {both}."
+
+
 _FEW: Final = 5
-"""Of more functions, boards and arguments no sentence says what is faster."""
+
+_ENOUGH: Final = 10
+"""Samples with which a test can tell settings apart."""
 
 
-def _rank(group: GroupSummary) -> tuple[bool, float]:
-    return bool(group.doubts), float(group.summary.median)
+def _conclusion(group: Sequence[_Row], *, is_brief: bool) -> str:
+    """Say which of several settings is best; "" if that is not clear.
+
+    ``is_brief``: there are too many settings to say of each by how much.
+    """
+    if lead := _too_short_to_time(group):
+        return lead
+    found = relatives([row.judged for row in group]) or []
+    pairs = [*zip(group, found, strict=False)]
+    best = [row for row, each in pairs if each.is_best]
+    alike = best or [row for row, _ in pairs if not row.judged.doubts]
+    is_exact = all(row.judged.summary.is_exact for row in alike)
+    is_tie = is_exact and len({row.judged.summary.median for row in alike}) == 1
+    if len(alike) > 1 and (not is_exact or (is_tie and not is_brief)):
+        names = _all_of([_name(row, group) for row in alike])
+        if any(each.has_few for each in found):
+            samples = plural(alike[0].judged.summary.n, "sample")
+            return f"{samples} cannot tell {names} apart: --repeat {_ENOUGH}."
+        same = f"take the same number of {alike[0].judged.metric}"
+        return f"{names} {same if is_exact else 'cannot be told apart'}."
+    if len(best) != 1 or is_brief or len(found) < 2:
+        return ""
+    [least] = best
+    return _times(least, group)
 
 
-def _times(best: _Row, other: _Row, *, has_others: bool) -> Iterator[str]:
-    """Say how much better the best one is than the next one; nothing if that is not clear."""
-    found = relatives([best.judged, other.judged])
-    if found is None or found[1].unclear or _doubt(best.judged) == _TOO_SHORT:
-        return
-    if found[1].text == "1.00":  # what they differ by is in the table
-        return
-    ratio, metric = found[1].text, best.judged.metric
-    where, (name, next_name) = _names([best, other], has_others=has_others)
+def _too_short_to_time(group: Sequence[_Row]) -> str:
+    """Say how much faster what is too short to time is than the rest; "" if that is not clear."""
+    sure = [row for row in group if not row.judged.doubts]
+    short = [row for row in sure if _doubt(row.judged) == _TOO_SHORT]
+    rest = sorted((row for row in sure if row not in short), key=_rank)
+    if not short or not rest:
+        return ""
+    most = max(_most(row.judged) for row in short)
+    least = min(float(row.judged.summary.median) - _half(row.judged) for row in rest)
+    if least <= most:
+        return ""
+    names = _all_of([_name(row, group) for row in short])
+    times = f"at least {_two_digits_down(least / most)} times faster than {_name(rest[0], group)}"
+    if len(short) == 1:
+        return f"{names} is {times}."
+    return f"{names} are {times}, and too short to tell them apart."
+
+
+def _two_digits_down(value: float) -> str:
+    """Return a number that is at most the value, with two digits or more."""
+    return f"{math.floor(value):,}" if value >= 10 else f"{math.floor(value * 10) / 10:.1f}"
+
+
+def _rank(row: _Row) -> tuple[bool, float]:
+    return bool(row.judged.doubts), float(row.judged.summary.median)
+
+
+def _times(best: _Row, group: Sequence[_Row]) -> str:
+    """Say how much better the best one is than the others, the nearest first; "" if not clear."""
+    metric = best.judged.metric
     how = "faster" if metric in (DURATION, "cycles") else f"fewer {metric}"
+    texts: list[str] = []
+    for other in sorted((row for row in group if row is not best), key=_rank):
+        found = relatives([best.judged, other.judged])
+        if found is None or found[1].unclear or _doubt(best.judged) == _TOO_SHORT:
+            break
+        times = "" if texts else f" times {how}"
+        texts.append(f"{found[1].text}{times} than {_name(other, group)}")
     verb = "is" if how == "faster" else "takes"
-    yield f"{where}{name} {verb} {ratio} times {how} than {next_name}."
+    return f"{_name(best, group)} {verb} {_all_of(texts)}." if texts else ""
 
 
-def _names(rows: Sequence[_Row], *, has_others: bool) -> tuple[str, list[str]]:
-    """Return what settings of a function, or alternative functions, have in common, and names."""
-    keys, shapes = [row.key for row in rows], rows[0].arguments
-    if len({key.title for key in keys}) > 1:
-        where = f"On {keys[0].device}{f' with {shapes}' if shapes else ''}: " if has_others else ""
-        return where, [" ".join(filter(None, (key.title, key.flags))) for key in keys]
-    of = f"({shapes})" if shapes and has_others else ""
-    return f"{keys[0].title}{of}: ", [key.flags or "no flags" for key in keys]
+def _all_of(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _are_alternatives(rows: Sequence[_Row]) -> bool:
+    return len({row.key.title for row in rows}) > 1
+
+
+def _name(row: _Row, group: Sequence[_Row]) -> str:
+    """Return what tells an alternative function, or a setting of a function, from the others."""
+    if _are_alternatives(group):
+        return " ".join(filter(None, (row.key.title, row.key.flags)))
+    return row.key.flags or "no flags"
+
+
+def _where(group: Sequence[_Row], *, has_others: bool, has_boards: bool) -> tuple[str, str]:
+    """Return what the rows of a group share, if it tells them from others, with a preposition."""
+    key, arguments = group[0].key, group[0].arguments if has_others else ""
+    board = f" on {key.device}" if has_boards else ""
+    if not _are_alternatives(group):
+        return "", f"{key.title}{f'({arguments})' if arguments else ''}{board}"
+    return ("With ", f"{arguments}{board}") if arguments else ("On ", key.device)
 
 
 # -- where the numbers come from --------------------------------------------------------------
@@ -573,10 +658,14 @@ def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str
     place = f" on {boards}" if boards else ""
     one = one_of(row.key.label for row in rows)
     what = "Median" if len(rows) == 1 else f"Medians per {one}"
-    if any(row.certainty.startswith("±") for row in rows):
+    varying = [row.judged for row in rows if row.certainty.startswith("±")]
+    by_overhead = {each.overhead.doubt > _own_half(each) for each in varying}
+    if by_overhead == {True}:
+        what += " ± the overhead's uncertainty"
+    elif by_overhead:
         what += " ± half the interquartile range"
-        if any(row.judged.overhead.doubt > _own_half(row.judged) for row in rows):
-            what += " or the overhead's uncertainty"
+        if True in by_overhead:
+            what += ", or the overhead's uncertainty if it is more,"
     numbers = [row.judged.summary.n for row in rows]
     least, most = min(numbers), max(numbers)
     samples = f" of {f'{least:,} to ' if least < most else ''}{plural(most, 'sample')}"

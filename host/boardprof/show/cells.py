@@ -104,8 +104,13 @@ def decimals_of(value: float, half: float) -> int | None:
 
 
 def multiple_text(ratio: float, spread: float) -> str:
-    """Return how many times as much something is, such as ``1.420 ± 0.030``; 0.0: exact."""
-    decimals = max(2, decimals_of(ratio, float(f"{spread:.2g}")) or 0)
+    """Return how many times as much something is, such as ``1.42 ± 0.03``; 0.0: exact."""
+    decimals = 2
+    if spread:
+        decimals = decimals_of(ratio, float(f"{spread:.2g}")) or 0
+        decimals = min(decimals, max(3, decimals - 1))  # of a small error, one digit
+    while not spread and decimals < 6 and ratio != 1 and float(f"{ratio:.{decimals}f}") == 1:
+        decimals += 1  # 507 and 508 are not the same
     return f"{ratio:.{decimals}f}" + (f" ± {spread:.{decimals}f}" if spread else "")
 
 

@@ -201,6 +201,9 @@ def times_line(comparison: Comparison) -> str:
         return ""
     if row.before is None or row.after is None or row.verdict not in ("better", "worse"):
         return ""
+    facts = {*comparison.before_facts} & {*comparison.after_facts}
+    if any(what == f"{row.device} build" for what, _ in facts):
+        return ""
     less, more = sorted((row.before, row.after), key=lambda side: side.median)
     if less.median <= 0 or f"{float(more.median / less.median):.2f}" == "1.00":
         return ""

@@ -298,7 +298,8 @@ def compare_outputs(
         else:
             changes += found
     none = f"Outputs are not compared, because the older side has none: {first_of(unknown)}."
-    return ComparedOutputs(tuple(changes), tuple(unjudged), (none,) if unknown else ())
+    once = tuple(dict.fromkeys(changes)), tuple(dict.fromkeys(unjudged))  # not in each session
+    return ComparedOutputs(*once, (none,) if unknown else ())
 
 
 def _in_first_calls(

@@ -80,9 +80,14 @@ class Warning_:
     def __str__(self) -> str:
         """Return the subject and both sentences."""
         flags = f", {self.key.flags}" if self.key.flags else ""
-        shapes = f"({self.key.shapes})" if self.has_others else ""
-        where = f"{self.metric} of {self.key.title}{shapes} on {self.key.device}{flags}"
+        what = "Time" if self.metric == DURATION else self.metric
+        where = f"{what} of {self.name} on {self.key.device}{flags}"
         return f"{where}: {self.text} {self.hint}"
+
+    @property
+    def name(self) -> str:
+        """The function, with its arguments if they tell it from others."""
+        return f"{self.key.title}({self.key.shapes})" if self.has_others else self.key.title
 
 
 def warnings(report: Report) -> list[Warning_]:
@@ -155,8 +160,10 @@ def _few(group: GroupSummary) -> _Doubts:
     n = group.summary.n
     if n < FEWEST_SAMPLES:
         yield (
-            f"{n} {'sample is' if n == 1 else 'samples are'} too few: with this many in each of "
-            f"two runs, the rank test cannot give a p below {smallest_p(n, n):.2g}.",
+            "one sample tells nothing of how much it varies."
+            if n == 1
+            else f"{n} samples are too few: with this many in each of two runs, the rank test "
+            f"cannot give a p below {smallest_p(n, n):.2g}.",
             "Take at least 10: --repeat 10.",
         )
 
@@ -164,11 +171,12 @@ def _few(group: GroupSummary) -> _Doubts:
 def _slow_first(group: GroupSummary) -> _Doubts:
     apart = _apart(group)
     if _first_is_slow(group) and (apart is None or 0 not in apart.indices):
-        first, rest = float(group.values[0]), statistics.median(map(float, group.values[1:]))
+        first = _figure(group, float(group.values[0]))
+        rest = _figure(group, statistics.median(map(float, group.values[1:])))
         other = "another program ran, or " if _shares_its_cpu(group) else ""
         yield (
-            f"the first sample, {_figure(first)}, is far above the others, {_figure(rest)}: "
-            f"{other}the warm-up was too short.",
+            f"the first sample, {first}, is far above the others, {rest}: {other}the warm-up was "
+            "too short.",
             "Warm up longer: --warmup 100.",
         )
 
@@ -196,8 +204,8 @@ def _drift(group: GroupSummary) -> _Doubts:
     if p < _DRIFT_P and _matters(group, end - begin):
         way = "rise" if end > begin else "fall"
         yield (
-            f"the samples {way} over the run, from {_figure(begin)} to {_figure(end)}: the board "
-            "did not stay in one state.",
+            f"the samples {way} over the run, from {_figure(group, begin)} to "
+            f"{_figure(group, end)}: the board did not stay in one state.",
             "Warm up longer: --warmup 100. Check whether the data grows or the clock is throttled.",
         )
 
@@ -217,8 +225,8 @@ def _bimodal(group: GroupSummary) -> _Doubts:
         if _shares_its_cpu(group):
             what = "another program, the speed of the CPU"
         yield (
-            f"the samples fall into two groups, {low.n} near {_figure(low.middle)} and {high.n} "
-            f"near {_figure(high.middle)}: their median says little.",
+            f"the samples fall into two groups, {low.n} near {_figure(group, low.middle)} and "
+            f"{high.n} near {_figure(group, high.middle)}: their median says little.",
             f"Look for what alternates: {what}, data that differs from call to call.",
         )
 
@@ -229,12 +237,14 @@ def _stand_apart(group: GroupSummary) -> _Doubts:
     if _shares_its_cpu(group) and len(apart.indices) <= _RARE * group.summary.n:
         return
     n, difference = len(apart.indices), apart.middle - apart.most
-    unit = group.metric.removesuffix("s") if abs(difference) == 1 else group.metric
-    unit = "us" if group.metric.endswith("(us)") else unit
+    size = _figure(group, abs(difference))
+    if group.metric != DURATION:
+        unit = group.metric.removesuffix("s") if abs(difference) == 1 else group.metric
+        size += " us" if unit.endswith("(us)") else f" {unit}"
     yield (
-        f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {_figure(abs(difference))} "
-        f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, which take "
-        f"{_figure(apart.most)}{'.' if _shares_its_cpu(group) else ': interrupts?'}",
+        f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {size} "
+        f"{'longer' if difference > 0 else 'shorter'} than the others, which take "
+        f"{_figure(group, apart.most)}{'.' if _shares_its_cpu(group) else ': interrupts?'}",
         _hint_if_busy(group)
         if _shares_its_cpu(group)
         else "Try --mask-interrupts if the board can mask them. docs/interrupts.md lists other "
@@ -274,7 +284,7 @@ def _coarse(group: GroupSummary) -> _Doubts:
             percent = 100 * step / median
             share = f"{percent:{',.0f' if percent >= 10 else '.2g'}} % of the median"
         yield (
-            f"one step of its clock, {step:.3g}, is {share}.",
+            f"one step of its clock, {_figure(group, step)}, is {share}.",
             _as_given(many)
             if group.writes_arrays
             else f"Make the samples longer: --number {many}.",
@@ -285,17 +295,20 @@ def _slight(group: GroupSummary) -> _Doubts:
     taken, median = float(group.overhead.taken), float(group.summary.median)
     many = _more_calls("overhead", group)
     if many > MOST_CALLS:
-        hint = "A longer sample does not help. Count instructions, as emulated boards do."
+        hint = (
+            "A longer sample does not help. Measure it in a loop, or count instructions with an "
+            "emulated board, see `boardprof boards`."
+        )
     elif group.writes_arrays:
         hint = _as_given(many)
     else:
         hint = f"Make the samples longer: --number {many}. Or count instructions where you can."
-    unit = " us" if group.metric.endswith("(us)") else ""
-    rest = f"the {median:.3g}{unit} that remain" if median > 0 else "what remains"
+    unit = " us" if group.metric.endswith("(us)") and group.metric != DURATION else ""
+    rest = f"the {_figure(group, median)}{unit} that remain" if median > 0 else "what remains"
     if group.overhead.doubt > median:
         yield (
-            f"the measurement overhead is {taken:.3g}{unit} per {one_of([group.key.label])}, "
-            f"more than {rest} after it is subtracted.",
+            f"the measurement overhead is {_figure(group, taken)}{unit} per "
+            f"{one_of([group.key.label])}, more than {rest} after it is subtracted.",
             hint,
         )
 
@@ -374,12 +387,12 @@ def _outlying(group: GroupSummary) -> _Doubts:
         return
     if any(_bimodal(group)) or _apart(group) is not None:
         return  # of two groups, the smaller one is not an outlier
-    shown = ", ".join(f"#{i}: {_figure(float(group.values[i]))}" for i in found[:5])
+    shown = ", ".join(f"#{i}: {_figure(group, float(group.values[i]))}" for i in found[:5])
     more = ", ..." if len(found) > 5 else ""
     yield (
         f"{len(found)} of {group.summary.n} samples "
         f"{'is an outlier' if len(found) == 1 else 'are outliers'} ({shown}{more}; the median is "
-        f"{_figure(median)}).",
+        f"{_figure(group, median)}).",
         _hint_if_busy(group)
         if _shares_its_cpu(group)
         else "Compare medians, not means. Interrupts may have disturbed the samples: try "
@@ -442,9 +455,18 @@ def _relevant(group: GroupSummary) -> float:
     return _RELEVANT_IF_BUSY if _shares_its_cpu(group) else _RELEVANT
 
 
-def _figure(value: int | float) -> str:
-    """Return a number with four digits, or with all that are before its point."""
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
+def _figure(group: GroupSummary, value: int | float) -> str:
+    """Return a number with four digits, or with all that are before its point; a time in a unit."""
+    unit = ""
+    if group.metric == DURATION:
+        size = abs(value)
+        unit, of = next(((f" {u}", of) for least, u, of in _UNITS if size >= least), (" ns", 0.001))
+        value /= of
+    return f"{value:,.0f}{unit}" if abs(value) >= 10_000 else f"{value:,.4g}{unit}"
+
+
+_UNITS = ((10_000_000, "s", 1_000_000), (10_000, "ms", 1000), (1, "us", 1))
+"""The least microseconds of a unit, the unit, and its microseconds; shorter times are in ns."""
 
 
 def _median(values: Sequence[int | float]) -> float:

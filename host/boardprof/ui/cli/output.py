@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -210,20 +210,33 @@ def echo_warnings(report: Report, kinds: Collection[Kind] | None = None) -> None
     """Warn about unreliable samples of a Report, and suggest what to do."""
     if _quiet:
         return
+    from boardprof.results.comparison.comparison import first_of
     from boardprof.results.stats.groups import summaries
-    from boardprof.results.stats.warnings import Warning_, warnings_of
+    from boardprof.results.stats.warnings import warnings_by_hint
     from boardprof.show.answer import MOST_GROUPS
+    from boardprof.show.cells import short_arguments
 
-    by_hint: dict[str, list[Warning_]] = {}
-    for each in warnings_of(summaries(report, most=MOST_GROUPS)):
-        if kinds is None or each.kind in kinds:
-            by_hint.setdefault(each.hint, []).append(each)
-    for hint, found in by_hint.items():
-        if len(found) == 1:
-            _echo_beside(bounded(f"warning: {found[0]}"))
-        else:
-            seen = (f"  {bounded(str(each).removesuffix(hint).strip())}" for each in found)
-            _echo_beside("\n".join([f"warning: {bounded(hint)}", *seen]))
+    groups = summaries(report, most=MOST_GROUPS)
+    short = short_arguments((group.key.title, group.key.shapes) for group in groups)
+    for hint, found in warnings_by_hint(groups).items():
+        told = []
+        for each in found:
+            if kinds is None or each.kind in kinds:
+                shapes = short[each.key.title, each.key.shapes]
+                told.append(replace(each, key=replace(each.key, shapes=shapes)))
+        if told:
+            first = str(told[0]).removesuffix(hint).strip()
+            is_one_board = len({each.key.device for each in told}) == 1
+            names = dict.fromkeys(
+                " ".join(
+                    filter(
+                        None, [each.name, each.key.flags, "" if is_one_board else each.key.device]
+                    )
+                )
+                for each in told[1:]
+            )
+            more = f" {len(told) - 1} more like it: {first_of(names)}." if names else ""
+            _echo_beside(bounded(f"warning: {first}{more} {hint}"))
 
 
 def _echo_beside(text: str) -> None:

@@ -119,10 +119,12 @@ NAME=VALUE sets an argument:
 
 \b
 The table has a row for each function, board and setting:
-  Spread     half the distance between the quartiles; exact: the same in each run
+  Spread     half the distance between the quartiles, or the overhead's
+             uncertainty if it is more; exact: the same in each run
   Stack      bytes of stack that a call overwrites
-  Relative   the median as a multiple of the first one's
-  Since #7   the change since that run, if it is more than noise
+  Relative   the median as a multiple of the first one's; best: by a rank test
+  Since #7   the change since that run, if a rank test finds one;
+             same build: the code is the same, so it is the machine's
 """
 
 
@@ -670,6 +672,8 @@ def _echo_report(
         echo_report(report)
     else:
         name = f"#{kept}" if kept is not None else ""
+        if options["ab"]:
+            echo(f"With {options['ab'].partition('|')[2].strip() or 'no flags'}:")
         echo_answer(
             report,
             since,

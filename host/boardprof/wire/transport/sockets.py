@@ -143,7 +143,7 @@ def _serve(serve: Callable[[int], int], end: socket.socket) -> None:
 
 
 _loaded: list[tuple[threading.Thread, set[int], int]] = []
-"""Each library that is loaded: its agent's thread, the tasks before any, and the loader's handle."""
+"""Each library that is loaded: its agent's thread, the tasks before all, the loader's handle."""
 
 _unloading = threading.Lock()
 
