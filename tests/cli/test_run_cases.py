@@ -260,9 +260,10 @@ def test_functions_of_two_files_are_told_to_have_a_run_each(tmp_path: Path) -> N
     [
         (("plain,slower", "n=3"), ["plain", "slower"]),
         (("plain", "n=3", "--sweep", "-O1|-O2"), ["plain", "plain"]),
+        (("loop", "-L", "n", "1,2"), ["loop", "loop"]),
     ],
 )
-def test_on_a_systems_clock_what_is_compared_has_ten_alternating_sessions(
+def test_on_a_systems_clock_what_is_listed_has_ten_alternating_sessions(
     tmp_path: Path, words: tuple[str, ...], measured: list[str]
 ) -> None:
     (tmp_path / "cases.c").write_text(SOURCE)
@@ -282,11 +283,13 @@ def test_on_a_systems_clock_what_is_compared_has_ten_alternating_sessions(
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(("loop", "-L", "n", "1,2"), id="one-function"),
         pytest.param(("plain,slower", "n=3", "--cold"), id="cold"),
+        pytest.param(("plain,slower", "n=3", "--repeat", "1"), id="one-sample"),
     ],
 )
-def test_what_is_not_compared_has_one_session(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_what_has_no_spread_of_its_own_has_one_session(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
     (tmp_path / "cases.c").write_text(SOURCE)
     target = f"{tmp_path / 'cases.c'}:{words[0]}"
     done = boardprof("run", "-q", "-b", "native", target, *words[1:], "--json", "-")
@@ -294,6 +297,33 @@ def test_what_is_not_compared_has_one_session(tmp_path: Path, words: tuple[str, 
     found = json.loads(done.out)
     assert len(found["boardprof"]["measurements"]) == 2
     assert "Sessions" not in found["configuration"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sessions"), [((), 10), (("--repeat", "4"), 4), (("--repeat", "1"), 1)]
+)
+def test_on_a_systems_clock_a_function_alone_has_a_session_for_each_sample(
+    tmp_path: Path, words: tuple[str, ...], sessions: int
+) -> None:
+    (tmp_path / "cases.c").write_text(SOURCE)
+    target = f"{tmp_path / 'cases.c'}:plain"
+    done = boardprof("run", "-q", "-b", "native", target, "n=3", *words, "--json", "-")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)["boardprof"]["measurements"]
+    assert [len(each["samples"]) for each in found] == [1] * sessions
+    assert len({each["number"] for each in found}) == 1
+
+
+def test_what_failed_is_kept_beside_the_sessions_of_another_function(tmp_path: Path) -> None:
+    (tmp_path / "two.c").write_text(
+        "int calls;\n"
+        "int works(void) { return 1; }\n"
+        "int hangs(void) { while (calls == 21) {} return ++calls; }\n"
+    )
+    target = f"{tmp_path / 'two.c'}:works,hangs"
+    done = boardprof("run", "-q", "-b", "native", target, "--timeout", "300ms", "--json", "-")
+    assert done.code == 6, done.err
+    assert {row["Name"]["string"] for row in json.loads(done.out)["calls"]} == {"works", "hangs"}
 
 
 def test_rows_that_are_compared_stand_together(source: str) -> None:

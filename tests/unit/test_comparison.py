@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -1100,6 +1101,26 @@ def test_what_is_slower_in_each_pair_is_a_regression_though_sessions_differ_by_m
     assert pairs.regressed
     assert pairs.rows[0].p == 2 / 1024
     assert not any("one run on each side" in note for note in pairs.notes)
+
+
+def in_sessions(levels: Sequence[int]) -> Report:
+    """Return a Report with a measurement of ten samples for each session."""
+    reports = [sessions_of([level]) for level in levels]
+    rows = [row for report in reports for row in report.calls]
+    extra = copy.deepcopy(reports[0].extra)
+    assert extra is not None
+    extra["measurements"] = [m for each in reports for m in (each.extra or {})["measurements"]]
+    return Report(rows, {}, {}, extra)
+
+
+def test_samples_of_one_session_are_not_independent_in_a_comparison_of_two_runs() -> None:
+    slow = (*LEVELS[:4], 1250, 1250, 1250, *LEVELS[7:])
+    samples = compare(sessions_of(LEVELS), sessions_of(slow))
+    assert [row.verdict for row in samples.rows] == ["worse"]  # p of 100 and 100 samples
+    sessions = compare(in_sessions(LEVELS), in_sessions(slow))
+    assert [(row.verdict, row.is_paired) for row in sessions.rows] == [("noise", False)]
+    assert sessions.rows[0].before is not None
+    assert sessions.rows[0].before.n == 10
 
 
 def test_where_a_session_is_missing_samples_are_judged_as_always() -> None:

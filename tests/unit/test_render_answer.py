@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -228,6 +230,48 @@ def test_the_best_of_several_times_is_so_much_faster_than_the_others() -> None:
     lines = answer(Report(rows, {}, {}, extra)).splitlines()
     assert [line.split()[-1] for line in lines[1:4]] == ["1.00", "best", "0.0009"]
     assert lines[4] == "b is 1.996 ± 0.005 times faster than c and 2.991 ± 0.007 than a."
+
+
+def of_functions(**times_us: Sequence[float]) -> Report:
+    """Return a Report of alternative functions; windows around the empty one took 20 to 40 ns."""
+    windows = [{"raw": {"duration_time": n}} for n in (20, 30, 40, 30, 30)]
+    taken = {"calibration": {"duration_time": 30}, "calibration_samples": windows}
+    options = {"facts": HARDWARE, "clocks": {"duration_time": 10**9}, "measurement": taken}
+    reports = [
+        report_of({"Duration (us)": [*map(Duration, values)]}, name=name, **options)
+        for name, values in times_us.items()
+    ]
+    extra = copy.deepcopy(reports[0].extra)
+    assert extra is not None
+    extra["measurements"] = [m for each in reports for m in (each.extra or {})["measurements"]]
+    extra["alternatives"] = True
+    return Report([row for each in reports for row in each.calls], {}, {}, extra)
+
+
+TIMED, SHORT, SHORTER = [1.0, 1.01, 1.02] * 4, [0.001, 0.002, 0.003] * 4, [0.002] * 12
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        # At least 1 us; at most 3 ns, and what the overhead may be off: between 10 and 40 ns.
+        ({"a": TIMED, "b": SHORT}, "b is at least "),
+        ({"b": SHORT, "a": TIMED}, "b is at least "),
+        ({"a": TIMED, "b": SHORT, "c": SHORTER}, "b and c are at least "),
+    ],
+)
+def test_what_is_too_short_to_time_is_faster_than_what_is_not(
+    times: dict[str, Sequence[float]], told: str
+) -> None:
+    [line] = [line for line in answer(of_functions(**times)).splitlines() if " than a" in line]
+    assert line.startswith(told)
+    least = float(line.removeprefix(told).split()[0])
+    assert 20 < least <= 1000 / 12
+
+
+def test_few_samples_are_said_not_to_tell_functions_apart() -> None:
+    report = of_functions(a=[1.0, 1.01, 1.02, 1.0], b=[1.2, 1.21, 1.22, 1.2])
+    assert "4 samples cannot tell a and b apart: --repeat 10." in answer(report).splitlines()
 
 
 def test_noise_is_not_a_change() -> None:

@@ -351,7 +351,7 @@ def _more_calls(plan: Plan, measurement: Measurement) -> int:
 
     On other boards a function may cost more in its first call of a sample, and that is measured.
     """
-    is_fixed = plan.number is not None or plan.cold or plan.energy is not None
+    is_fixed = plan.number is not None or plan.cold or plan.energy is not None or plan.warmup == 0
     changes = measurement.changed or measurement.kept
     if is_fixed or changes or not measurement.device.cpu or not _calls_are_alike(measurement):
         return 0

@@ -163,8 +163,11 @@ _OTHER_CALLS = 3
 SESSIONS = 10
 """Sessions of each side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
 
-_MOST_S = {"compared": 5.0, "alone": 2.0}
+_MOST_S = {"listed": 5.0, "alone": 2.0}
 """What would take longer for each row is not measured again: its samples are spread over time."""
+
+_MOST_ROWS = 100
+"""The sessions of more rows would take half a minute."""
 
 
 def _in_turns(taken: Sequence[_Taken], listener: Listener) -> dict[int, list[Measurement]]:
@@ -181,17 +184,19 @@ def _in_turns(taken: Sequence[_Taken], listener: Listener) -> dict[int, list[Mea
         for each in taken
         if each.spec.clock.kind == "measured" and each.plan.connection.port is None
     ]
-    settings = {(each.spec.name, each.plan.code.cflags, each.plan.function) for each in again}
     plans = [each.plan for each in again]
-    is_compared = len(settings) > 1 and any(plan.sweep is not None or plan.case for plan in plans)
-    # What a kept array has after many calls is what its user wants to see.
-    is_alone = len(again) == 1 and again[0].sessions > 1 and not again[0].measurement.kept
+    is_alone = len(again) == 1
+    is_listed = any(plan.sweep is not None or plan.case for plan in plans)
     is_special = any(plan.cold or plan.hotspots or plan.energy or plan.benchmark for plan in plans)
+    # What a kept array has after many calls is what its user wants to see.
+    is_special = is_special or any(each.measurement.kept for each in again)
+    is_few = max((each.sessions for each in again), default=1) == 1
     in_all_s = sum(each.session_s * each.sessions for each in again)
-    most_s = _MOST_S["alone" if is_alone else "compared"] * len(again)
-    if not (is_compared or is_alone) or is_special or in_all_s > most_s:
+    if not (is_alone or is_listed) or is_special or is_few or len(again) > _MOST_ROWS:
         return {}
-    what = f"alternating between {len(again)} rows" if is_compared else "measuring in sessions"
+    if in_all_s > _MOST_S["alone" if is_alone else "listed"] * len(again):
+        return {}
+    what = "measuring in sessions" if is_alone else f"alternating between {len(again)} rows"
     quiet = replace(listener, on_console=None)  # the calls before have printed the same
     found: dict[int, list[Measurement]] = {index: [] for index in range(len(again))}
     steps = sum(each.sessions for each in again)

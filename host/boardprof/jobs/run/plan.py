@@ -344,6 +344,7 @@ def _listed(name: str, values: str) -> list[str]:
 
 
 _RANGE = re.compile(r"(-?N)\.\.(-?N)(?:([:*])(N))?".replace("N", r"\d+(?:\.\d+)?"))
+_HALF_A_RANGE = re.compile(r"-?[\d.]+\.\.|\.\.-?\d[\d.]*([:*][\d.]+)?")
 _MOST_VALUES = 1000
 
 
@@ -351,6 +352,8 @@ def _range(text: str) -> Iterator[str]:
     """Yield the numbers of ``1..8``, ``0..100:25`` or ``16..1024*2``; any other text as it is."""
     found = _RANGE.fullmatch(text)
     if found is None:
+        if _HALF_A_RANGE.fullmatch(text):
+            raise UsageError(f"{text} lacks an end.", hint="1..8, 0..100:25 or 16..1024*2")
         yield text
         return
     first, last, step = Decimal(found[1]), Decimal(found[2]), Decimal(found[4] or 1)

@@ -210,7 +210,7 @@ class Offer:
                 f"{self.board} has no {metric}: its clock counts {instead}.", hint=instead
             )
         if found is None:
-            raise UnknownNameError("metric", metric, names, owner=self.board)
+            raise UnknownNameError("metric", metric, names, owner=self.board, hint=_hint(metric))
         if found in self.unsupported:
             why = self.unsupported[found]
             raise UsageError(f"{self.board} does not support {metric}: {why}.", hint=hint)
@@ -253,7 +253,7 @@ class Offer:
             told = "; ".join(f"{own}: {why}" for own, why in reasons.items())
             raise UsageError(f"{self.board} does not count {name}: {told}.", hint=self._list_hint)
         known = dict.fromkeys((*self._known(), *close))
-        raise UnknownNameError("metric", name, known, owner=self.board)
+        raise UnknownNameError("metric", name, known, owner=self.board, hint=_hint(name))
 
     def split(self, names: Iterable[str]) -> tuple[tuple[str, ...], dict[str, UsageError]]:
         """Return the ``names`` that the board has, and the errors of the others, by name."""
@@ -332,6 +332,11 @@ def asks_core_cycles(metrics: str | Sequence[str] | None) -> bool:
     """Tell whether core cycles are among the named metrics."""
     names = metric_names(metrics) or ()
     return any(metric_called(name, MODELLED) is not None for name in names)
+
+
+def _hint(metric: str) -> str | None:
+    """Return what to try without a counter that most emulated boards have."""
+    return "an emulated board, see `boardprof boards`" if metric == "instructions" else None
 
 
 def lack_text(name: str, error: UsageError) -> str:

@@ -57,7 +57,9 @@ def difference(
 
     If each side has several sessions that alternated, with equally many samples one after the
     other, their medians are compared in pairs. What varies from session to session, such as the
-    placement of code and other programs, then varies between the pairs, and so enters p.
+    placement of code and other programs, then varies between the pairs, and so enters p. The
+    medians of sessions that did not alternate are compared, too, but not in pairs: the samples of
+    one session are not independent.
 
     Of a ratio or a percentage, neither side is better by itself: an added instruction that does
     nothing raises the IPC. Only a rule judges it.
@@ -68,10 +70,12 @@ def difference(
     one = before or after
     assert one is not None
     is_paired = False
-    if before and after and sessions > 1 and not _is_exact(before, after):
-        sides = _by_session(before, sessions), _by_session(after, sessions)
-        if sides[0] and sides[1]:
-            (before, after), is_paired = sides, True
+    if before and after and not _is_exact(before, after):
+        alternated = sessions > 1
+        each = (sessions, sessions) if alternated else (before.sessions, after.sessions)
+        sides = _by_session(before, each[0]), _by_session(after, each[1])
+        if sides[0] and sides[1] and min(each) > 1:
+            (before, after), is_paired = sides, alternated
     change, p, is_cold_apart = None, None, False
     verdict: Verdict = "removed" if before is not None else "added"
     is_exact = False

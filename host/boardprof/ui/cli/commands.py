@@ -196,6 +196,8 @@ def mistake_text(error: click.ClickException) -> str:
         if source is ParameterSource.ENVIRONMENT:  # name the variable, not the option
             given = [name for name in variables_of(error.param) if name in os.environ]
             error.param_hint = f"{given[0]} in the environment"
+    if isinstance(error, click.BadOptionUsage) and error.option_name == "-L":
+        error = click.UsageError(f"{_sentence(error)} For example: -L n 16,256", error.ctx)
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return f"error: {_sentence(error)}\nTry: boardprof --help"

@@ -97,7 +97,7 @@ _COMMON_OPTIONS = (  # options of every command: results and errors stay; and se
         expose_value=False,
         # Also if it is not given: this process may have run a quiet command before.
         callback=lambda ctx, option, value: _begin(ctx, quiet=value),
-        help="Print only errors to stderr.",
+        help="Print no notes, warnings and progress, only the result and errors.",
     ),
     click.Option(
         [DEBUG],
@@ -172,7 +172,8 @@ class Commands(click.Group):
         name = args[0] if args else ""
         if name and self.get_command(ctx, name) is None and not name.startswith("-"):
             known = self.list_commands(ctx)
-            hint = f"{ctx.command_path} --help"
+            is_target = "." in name or ":" in name
+            hint = f"{ctx.command_path} {f'run {name}' if is_target else '--help'}"
             raise UnknownNameError("command", name, known, hint=hint)
         return super().resolve_command(ctx, args)
 

@@ -370,6 +370,8 @@ def trend(
     for why, left_out in found.left_out.items():
         names = ", ".join(f"#{run.id}" for run in left_out)
         echo_note(f"left out: {names}. {why}")
+    if found.branch is not None and all(len(each.runs) == 1 for each in found.trends):
+        echo_note(f"only runs of the branch {found.branch} without changes; --all shows all runs")
 
 
 _HEADERS = (

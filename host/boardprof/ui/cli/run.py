@@ -87,8 +87,8 @@ if TYPE_CHECKING:
 
 
 _SECTIONS = {
-    MOST_USED: "board_names port metrics warmup repeat lists optimize sweep json_file exports "
-    "table",
+    MOST_USED: "board_names port metrics warmup repeat number cold lists optimize sweep ab_rev "
+    "json_file exports table stats",
     "What to measure": "tags watch metrics warmup repeat number lists cold mask_interrupts "
     "hotspots sampled probe energy sweep",
     "The board": BOARD_SECTION,
@@ -230,9 +230,9 @@ The table has a row for each function, board and setting:
     "exports",
     multiple=True,
     metavar="NAME=FILE",
-    help="Also write the Report with an exporter: csv, medians, html, markdown, ... or one of "
-    "another package; github, gitlab, junit and summary write the comparison. NAME=- prints it in "
-    "place of the table.",
+    help="Also write the Report with an exporter: medians (CSV, per call), csv (the sums of each "
+    "sample), html, markdown, ... or one of another package; github, gitlab, junit and summary "
+    "write the comparison. NAME=- prints it in place of the table.",
 )
 @save_option
 @baseline_option
