@@ -249,10 +249,46 @@ def test_each_value_finds_the_board_as_if_it_were_the_only_one(tmp_path: Path) -
     assert both[1] == alone[0]
 
 
-def test_functions_of_two_files_are_told_to_have_a_run_each(tmp_path: Path) -> None:
-    done = boardprof("run", f"{tmp_path / 'a.c'}:f,{tmp_path / 'b.c'}:f")
+def test_functions_of_several_files_are_compared_under_the_names_of_their_files(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "old.c").write_text("int f(int n) { volatile int s = n; return s + s; }\n")
+    (tmp_path / "new.c").write_text("int f(int n) { return 2 * n; }\nint g(int n) { return n; }\n")
+    old, new = f"{tmp_path / 'old.c'}:f", f"{tmp_path / 'new.c'}:f"
+    rows = answer(old, f"{new},g", "n=3")
+    assert [row[:2] for row in rows[1:4]] == [["f", "[old.c]"], ["f", "[new.c]"], ["g", "[new.c]"]]
+    assert "best" not in rows[1]
+    assert "best" in rows[2]
+
+
+def test_files_of_one_name_have_their_paths(tmp_path: Path) -> None:
+    paths = [tmp_path / name / "f.c" for name in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("int f(int n) { return 2 * n; }\n")
+    rows = answer(*(f"{path}:f" for path in paths), "n=3")
+    assert [row[1] for row in rows[1:3]] == [f"[{path}]" for path in paths]
+    assert " ".join(rows[3]).endswith("take the same number of instructions.")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("a.c:f,b.c:f",),
+            "a.c:f,b.c:f' names several files.\nTry: a word for each file: a.c:f b.c:g",
+        ),
+        (("a.c:f", "b.c:all"), "of several files are compared by name.\nTry: a.c:f b.c:g"),
+        (("a.c:f", "a.c:f"), "a.c:f is given twice."),
+    ],
+)
+def test_a_mistake_in_a_list_of_files_is_told(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    words = tuple(f"{tmp_path}/{word}" for word in words)
+    done = boardprof("run", *words)
     assert (done.code, done.out) == (2, "")
-    assert "b.c:f' names several files.\nTry: PATH:NAME,NAME of one file; for two files" in done.err
+    assert told in done.err
 
 
 @pytest.mark.parametrize(

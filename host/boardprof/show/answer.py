@@ -93,7 +93,7 @@ def settings_of(keys: Iterable[GroupKey], *, alternatives: bool = False) -> list
     """Return the indices of what to compare: settings of flags, or ``alternatives`` too."""
     found: dict[GroupKey, list[int]] = {}
     for place, key in enumerate(keys):
-        of = replace(key, name="", hash="") if alternatives else key
+        of = replace(key, name="", label="", hash="") if alternatives else key
         found.setdefault(replace(of, flags=""), []).append(place)
     return [*found.values()]
 

@@ -124,7 +124,7 @@ def run_plans(
             swept=swept,
             missing=missing,
             wrong=wrong,
-            alternatives=len({plan.function for plan in plans if plan.case}) > 1,
+            alternatives=len({(plan.path, plan.function) for plan in plans if plan.case}) > 1,
         )
     return Outcome(report, tuple(failures), interrupted)
 

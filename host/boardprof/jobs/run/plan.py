@@ -129,11 +129,12 @@ class Plan:
     wanted: WantedMetrics | None = None
     benchmark: str = ""  # its name, if the plan is one of the project's benchmarks
     case: str = ""  # what tells it from the other plans of its command, see `cases_of`
+    file: str = ""  # its name, if functions of several files are compared
 
     @property
     def label(self) -> str:
-        """The label of the rows: a benchmark's name, unless that is the function's."""
-        return "" if self.benchmark == self.function else self.benchmark
+        """The label of the rows: a benchmark's name, unless that is the function's; or a file's."""
+        return self.file or ("" if self.benchmark == self.function else self.benchmark)
 
     @property
     def path(self) -> Path | None:
@@ -160,7 +161,7 @@ class Plan:
         for text in self.values:
             name, equals, value = text.partition("=")
             if not equals or not name:
-                raise UsageError(f"{text!r} is not an argument.", hint=_argument_hint(text))
+                raise UsageError(f"{text!r} is not an argument.", hint="NAME=VALUE, e.g. n=256")
             if name in arguments:
                 raise UsageError(f"The argument {name} is given twice.")
             arguments[name] = value
@@ -187,15 +188,10 @@ class Plan:
         ]
 
 
-_ONE_FILE = "PATH:NAME,NAME of one file; for two files, one run each, then `boardprof compare`"
-
-
-def _argument_hint(text: str) -> str:
+def _is_target(text: str) -> bool:
     path, function = split_target(text)
     is_type = re.fullmatch(r"(?:[iuf]|u?int|float)\d+", path)  # as in i16:64
-    if path and function and "=" not in text and not is_type:
-        return _ONE_FILE
-    return "NAME=VALUE, e.g. n=256"
+    return bool(path and function and "=" not in text and not is_type)
 
 
 def boards_of(plan: Plan) -> list[BoardSpec]:
@@ -292,24 +288,25 @@ _COMMA = re.compile(r",(?![^<(]*[>)])")
 
 
 def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
-    """Return a plan for each function of a target such as ``dsp.c:fir,iir`` and each list's value.
+    """Return a plan for each function of targets such as ``dsp.c:fir,iir`` and each list's value.
 
     Args:
-        plan: the plan of the command.
+        plan: the plan of the command. Its values may begin with further targets.
         lists: pairs of an argument and its values, which commas separate. In other arguments,
             ``{NAME}`` stands for the value.
     """
-    path, function = split_target(plan.target)
-    if re.search(r":\w+,", path) and not Path(path).exists():
-        raise UsageError(f"{plan.target!r} names several files.", hint=_ONE_FILE)
-    functions = [name.strip() for name in _COMMA.split(function)]
-    if not all(functions) and len(functions) > 1:
-        raise UsageError(f"{plan.target!r} has an empty name.", hint=f"{path}:NAME,NAME")
+    others = [*itertools.takewhile(_is_target, plan.values)]
+    targets = [target for text in (plan.target, *others) for target in _targets(text)]
+    values = plan.values[len(others) :]
+    paths = dict.fromkeys(path for path, _ in targets)
+    files = {path: Path(path).name for path in paths}
+    files = files if len({*files.values()}) == len(files) else {path: path for path in paths}
+    if len(files) > 1 and ALL in (function for _, function in targets):
+        raise UsageError("Functions of several files are compared by name.", hint="a.c:f b.c:g")
     known = [name for name, _ in lists]
-    for names in (functions, known):
+    for names in ([*map(":".join, targets)], known):
         if twice := next((each for each in names if names.count(each) > 1), None):
-            raise UsageError(f"{twice} is given twice.", hint="name each once")
-    values = plan.values
+            raise UsageError(f"{twice.lstrip(':')} is given twice.", hint="name each once")
     for text in values if lists else ():
         for name in _PLACEHOLDER.findall(text):
             if name not in known:
@@ -322,15 +319,28 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
             raise UsageError(f"{name} is given twice: by -L and as {given}.", hint="one of them")
     cases = []
     for chosen in itertools.product(*(_listed(*each) for each in lists)):
-        for function in functions:
+        for path, function in targets:
             texts = [f"{name}={value}" for (name, _), value in zip(lists, chosen, strict=True)]
             own = values
             for (name, _), value in zip(lists, chosen, strict=True):
                 own = tuple(text.replace(f"{{{name}}}", value) for text in own)
-            case = ", ".join([*([function] if len(functions) > 1 else []), *texts])
+            file = files[path] if len(files) > 1 else ""
+            of = [file.replace(os.sep, "_")] if file else []
+            case = ", ".join([*of, *([function] if len(targets) > 1 else []), *texts])
             target = f"{path}:{function}" if path else function
-            cases.append(replace(plan, target=target, values=own, case=case))
+            cases.append(replace(plan, target=target, values=own, case=case, file=file))
     return cases
+
+
+def _targets(text: str) -> list[tuple[str, str]]:
+    """Return the file and the name of each function that a target lists."""
+    path, function = split_target(text)
+    if re.search(r":\w+,", path) and not Path(path).exists():
+        raise UsageError(f"{text!r} names several files.", hint="a word for each file: a.c:f b.c:g")
+    functions = [name.strip() for name in _COMMA.split(function)]
+    if not all(functions) and len(functions) > 1:
+        raise UsageError(f"{text!r} has an empty name.", hint=f"{path}:NAME,NAME")
+    return [(path, function) for function in functions]
 
 
 def _listed(name: str, values: str) -> list[str]:

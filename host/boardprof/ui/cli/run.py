@@ -258,6 +258,7 @@ def run(
     boardprof run fir.c:fir n=256                      on this machine
     boardprof run -b BOARD fir.c:all                   each function, on a board
     boardprof run fir.c:fir,iir -L n 64,256            which one, for which n?
+    boardprof run old.c:fir new.c:fir n=64             from which file?
     boardprof run -b BOARD fir.c:fir --sweep "-O2|-Os" with which flags?
     boardprof run -p /dev/ttyACM0 fir 'x=[64]:random'  firmware on a board
     boardprof run -b BOARD fir.c:fir --against main --fail-if '*>0'
@@ -266,7 +267,8 @@ def run(
 
     TARGET is PATH:FUNCTION, PATH:FUNCTION,FUNCTION or PATH:all. PATH is a C file, a folder, or
     anything that --source takes. Without PATH, TARGET is a function that the board's firmware or
-    --image already has, or all. NAME=VALUE is explained below the options.
+    --image already has, or all. Functions of further TARGETs are compared with it. NAME=VALUE is
+    explained below the options.
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.jobs.run.saving import check_save_name
     from boardprof.show.exporters import read_exports
