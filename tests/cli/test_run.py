@@ -182,7 +182,6 @@ def test_another_value_is_noticed_by_the_check() -> None:
         (["valeu=i8[2]:zeros"], "There is no parameter 'valeu'; did you mean 'value'? Known: "),
         (["value=1", "value=2"], "The argument value is given twice."),
         (["5"], "'5' is not an argument.\nTry: NAME=VALUE"),
-        (["b.c:g"], "'b.c:g' is not an argument.\nTry: PATH:NAME,NAME of one file; "),
     ],
 )
 def test_an_argument_that_does_not_fit_is_refused(arguments: list[str], message: str) -> None:
