@@ -517,6 +517,7 @@ def _other_moment() -> str:
 
 
 _FEW: Final = 5
+"""Of more settings, no sentence says by how much the best one is better."""
 
 _ENOUGH: Final = 10
 """Samples with which a test can tell settings apart."""

@@ -289,6 +289,8 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
                 if calls > began[0]:
                     call_s = (now_s - began[1]) / (calls - began[0])
                     pace = f"; {call_s:.2g} s a call" if call_s > _SLOW_S else ""
+                    if pace and done == total:
+                        pace = f"; stack and outputs, {call_s:.2g} s each"
             show_progress(f"{what}{pace}", max(0, calls), total - _BEFORE + _AFTER)
 
         def show_bytes(way: str, done: int, total: int) -> None:

@@ -71,11 +71,10 @@ def difference(
     assert one is not None
     is_paired = False
     if before and after and not _is_exact(before, after):
-        alternated = sessions > 1
-        each = (sessions, sessions) if alternated else (before.sessions, after.sessions)
+        each = (sessions, sessions) if sessions > 1 else (before.sessions, after.sessions)
         sides = _by_session(before, each[0]), _by_session(after, each[1])
-        if sides[0] and sides[1] and min(each) > 1:
-            (before, after), is_paired = sides, alternated
+        if sides[0] and sides[1]:
+            (before, after), is_paired = sides, sessions > 1
     change, p, is_cold_apart = None, None, False
     verdict: Verdict = "removed" if before is not None else "added"
     is_exact = False
@@ -119,6 +118,8 @@ def _by_session(group: GroupSummary, sessions: int) -> GroupSummary | None:
     size, rest = divmod(len(group.values), sessions)
     if rest or not size:
         return None
+    if size == 1 or sessions == 1:
+        return group
     parts = (group.values[i * size : (i + 1) * size] for i in range(sessions))
     values = tuple(summarize(part).median for part in parts)
     return replace(group, values=values, summary=summarize(values, first=group.summary.first))
