@@ -57,7 +57,7 @@ def test_a_run_says_what_a_call_costs_and_what_it_is_kept_as(history: dict[str, 
         r"of 10 samples( \([^)]*us\))? after",
         origin,
     )
-    assert " after 10 warm-up calls on native; " in origin
+    assert " after 10 to 19 warm-up calls on native; " in origin
     assert origin.endswith("; kept as #1.")
 
 

@@ -282,7 +282,7 @@ def test_an_argument_that_is_missing_is_told_with_the_signature() -> None:
     done = run("fir", "x=int16[5]", "h=int16[2]", "n=4")
     assert refused(done, "fir was called without y.")
     assert (
-        "Try: fir(x: const i16*, h: const i16*, y: i32*, n: u32) -> void; e.g. y='[64]:random(7)'\n"
+        "Try: fir(x: const i16*, h: const i16*, y: i32*, n: u32) -> void; e.g. y='[4]:random(7)'\n"
     ) in done.err
 
 

@@ -253,7 +253,9 @@ def test_functions_of_several_files_are_compared_under_the_names_of_their_files(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "old.c").write_text("int f(int n) { volatile int s = n; return s + s; }\n")
-    (tmp_path / "new.c").write_text("int f(int n) { return 2 * n; }\nint g(int n) { volatile int s = n; return s; }\n")
+    (tmp_path / "new.c").write_text(
+        "int f(int n) { return 2 * n; }\nint g(int n) { volatile int s = n; return s; }\n"
+    )
     old, new = f"{tmp_path / 'old.c'}:f", f"{tmp_path / 'new.c'}:f"
     rows = answer(old, f"{new},g", "n=3")
     assert [row[:2] for row in rows[1:4]] == [["f", "[old.c]"], ["f", "[new.c]"], ["g", "[new.c]"]]

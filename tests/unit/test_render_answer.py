@@ -228,7 +228,7 @@ def test_the_best_of_several_times_is_so_much_faster_than_the_others() -> None:
     ]
     extra = {"schema_version": 1, "devices": {}, "alternatives": True}
     lines = answer(Report(rows, {}, {}, extra)).splitlines()
-    assert [line.split()[-1] for line in lines[1:4]] == ["1.00", "best", "0.0009"]
+    assert [line.split()[-1] for line in lines[1:4]] == ["1.00", "best", "0.001"]
     assert lines[4] == "b is 1.996 ± 0.005 times faster than c and 2.991 ± 0.007 than a."
 
 

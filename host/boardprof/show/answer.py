@@ -45,6 +45,7 @@ class Relative(NamedTuple):
     is_best: bool
     unclear: str = ""  # why the ratio means nothing
     has_few: bool = False  # no test could tell it from the least one with so few samples
+    is_worse: bool = False  # than the least one, by a test
 
     @property
     def text(self) -> str:
@@ -61,14 +62,13 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
     if _doubt(settings[0]) == _TOO_SHORT:
         return None
     sure = [each for each in settings if not each.doubts]
-    is_clear = not any(map(modes_of, settings))  # of two groups, the median says little
     least = min(sure, key=lambda each: each.summary.median)
     sessions = least.sessions if len({each.sessions for each in settings}) == 1 else 1
     if 0.5 ** (sessions - 1) >= FALSE_ALARMS:  # too few pairs for any test of them
         sessions = 1
-    verdicts = [
-        difference(least.key, least, each, FALSE_ALARMS, sessions).verdict for each in settings
-    ]
+    # Of two groups, the median says little, unless a slow moment met all settings.
+    is_clear = sessions > 1 or not any(map(modes_of, settings))
+    verdicts = [_verdict(least, each, sessions) for each in settings]
     shares = [_half(each) / abs(float(each.summary.median or 1)) for each in settings]
     for place, each in enumerate(settings):
         more = each.summary.median - least.summary.median
@@ -81,9 +81,22 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
         spread = abs(float(ratio)) * math.hypot(share, shares[0]) * (each is not settings[0])
         is_best = "worse" in verdicts and verdict in _AS_GOOD and not each.doubts and is_clear
         unclear = {_DOUBTFUL: _DOUBTFUL, _TOO_SHORT: "too short"}.get(_doubt(each), "")
-        has_few = verdict == "too few samples"
-        found.append(Relative(ratio, spread, is_best, unclear, has_few))
+        has_few, is_worse = verdict == "too few samples", verdict == "worse"
+        found.append(Relative(ratio, spread, is_best, unclear, has_few, is_worse))
     return found
+
+
+def _verdict(least: GroupSummary, other: GroupSummary, sessions: int) -> str:
+    """Return whether another setting is worse than the least one, or why that is not known.
+
+    Pairs of sessions show small differences. One sample that another program has made a hundred
+    times as long spoils them, but not a test without pairs. Each may raise half the false alarms.
+    """
+    if sessions == 1:
+        return difference(least.key, least, other, FALSE_ALARMS).verdict
+    pairs = difference(least.key, least, other, FALSE_ALARMS / 2, sessions).verdict
+    alone = difference(least.key, least, other, FALSE_ALARMS / 2).verdict
+    return alone if pairs == "noise" and alone == "worse" else pairs
 
 
 _AS_GOOD: Final = ("same", "noise", "within overhead", "too few samples")
@@ -102,6 +115,9 @@ _LEADING: Final = (DURATION, "cycles", "instructions", CORE_CYCLES, "ticks", ENE
 """Metrics of a call to show if the board has them; ticks only if there is no other one."""
 
 _BESIDE: Final = LEVELS | SHARES | {*MODELLED}
+_USUAL: Final = {"ticks", "page-faults", "task-clock (us)"}
+"""Metrics beside the time, which a board always has: nobody misses them."""
+
 _DOUBTS: Final = ("Missing", "ABOVE ITS LIMIT", "Wrong output", "Note", "Results differ")
 _DOUBTS_OF_BOARDS: Final = (
     *(
@@ -533,6 +549,8 @@ def _conclusion(group: Sequence[_Row], *, is_brief: bool) -> str:
     found = relatives([row.judged for row in group]) or []
     pairs = [*zip(group, found, strict=False)]
     best = [row for row, each in pairs if each.is_best]
+    if not best and any(each.is_worse for each in found):
+        return ""
     alike = best or [row for row, _ in pairs if not row.judged.doubts]
     is_exact = all(row.judged.summary.is_exact for row in alike)
     is_tie = is_exact and len({row.judged.summary.median for row in alike}) == 1
@@ -543,9 +561,13 @@ def _conclusion(group: Sequence[_Row], *, is_brief: bool) -> str:
             return f"{samples} cannot tell {names} apart: --repeat {_ENOUGH}."
         same = f"take the same number of {alike[0].judged.metric}"
         return f"{names} {same if is_exact else 'cannot be told apart'}."
-    if len(best) != 1 or is_brief or len(found) < 2:
+    if len(best) != 1 or len(found) < 2:
         return ""
     [least] = best
+    if is_brief:
+        is_time = _is_time(least.judged.metric)
+        most = "is the fastest" if is_time else f"takes the fewest {least.judged.metric}"
+        return f"{_name(least, group)} {most}."
     return _times(least, group)
 
 
@@ -579,7 +601,7 @@ def _rank(row: _Row) -> tuple[bool, float]:
 def _times(best: _Row, group: Sequence[_Row]) -> str:
     """Say how much better the best one is than the others, the nearest first; "" if not clear."""
     metric = best.judged.metric
-    how = "faster" if metric in (DURATION, "cycles") else f"fewer {metric}"
+    how = "faster" if _is_time(metric) else f"fewer {metric}"
     texts: list[str] = []
     for other in sorted((row for row in group if row is not best), key=_rank):
         found = relatives([best.judged, other.judged])
@@ -587,8 +609,12 @@ def _times(best: _Row, group: Sequence[_Row]) -> str:
             break
         times = "" if texts else f" times {how}"
         texts.append(f"{found[1].text}{times} than {_name(other, group)}")
-    verb = "is" if how == "faster" else "takes"
+    verb = "is" if _is_time(metric) else "takes"
     return f"{_name(best, group)} {verb} {_all_of(texts)}." if texts else ""
+
+
+def _is_time(metric: str) -> bool:
+    return metric in (DURATION, "cycles")
 
 
 def _all_of(names: Sequence[str]) -> str:
@@ -681,7 +707,7 @@ def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str
     warmup = configuration.get("Warm-up")
     times = "" if warmup is None else cell(warmup, "", ",")
     calls = f" after {times} warm-up call{'s' * (times != '1')}" if times else ""
-    hidden = {name for row in rows for name in {*row.all} - {*row.metrics} - _BESIDE - {"ticks"}}
+    hidden = {name for row in rows for name in {*row.all} - {*row.metrics} - _BESIDE - _USUAL}
     more = f"; {plural(len(hidden), 'more metric')} {others}" if hidden else ""
     kept = f"; kept as {name}" if name else ""
     return f"{what}{samples}{calls}{place}{more}{kept}."

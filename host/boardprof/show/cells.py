@@ -103,12 +103,16 @@ def decimals_of(value: float, half: float) -> int | None:
     return most - min(most, *(len(text) - len(text.rstrip("0")) for text in texts))
 
 
+_SMALLEST: Final = 0.0005
+"""A smaller error of a ratio does not matter to anybody."""
+
+
 def multiple_text(ratio: float, spread: float) -> str:
     """Return how many times as much something is, such as ``1.42 ± 0.03``; 0.0: exact."""
     decimals = 2
+    spread = spread if spread >= _SMALLEST else 0
     if spread:
-        decimals = decimals_of(ratio, float(f"{spread:.2g}")) or 0
-        decimals = min(decimals, max(3, decimals - 1))  # of a small error, one digit
+        decimals = min(decimals_of(ratio, float(f"{spread:.2g}")) or 0, 3)
     while not spread and decimals < 6 and ratio != 1 and float(f"{ratio:.{decimals}f}") == 1:
         decimals += 1  # 507 and 508 are not the same
     return f"{ratio:.{decimals}f}" + (f" ± {spread:.{decimals}f}" if spread else "")

@@ -385,6 +385,9 @@ def _where(board: Board, plan: Plan) -> str:
 _LENGTH = 64
 """Length of arrays and value of numbers in examples, so that they fit together."""
 
+_MOST = 100_000
+"""A larger number is hardly the length of an array."""
+
 
 def parameters_given(parameters: Collection[str], arguments: Mapping[str, str]) -> set[str]:
     """Return the names of arguments, without the arrays that pointers in structs lead to."""
@@ -398,7 +401,9 @@ def check_arguments(function: str, signature: str, arguments: Mapping[str, str])
     given = parameters_given([name for name, _ in parsed.parameters], arguments)
     missing = [name for name, _ in parsed.parameters if name not in given]
     if missing and given <= {name for name, _ in parsed.parameters}:
-        examples = " ".join(f"{name}={example(parsed, name)}" for name in missing)
+        lengths = [text for name, text in arguments.items() if name in given and text.isdecimal()]
+        length = int(lengths[0]) if len(lengths) == 1 and 0 < int(lengths[0]) <= _MOST else _LENGTH
+        examples = " ".join(f"{name}={example(parsed, name, length)}" for name in missing)
         raise UsageError(
             f"{function} was called without {', '.join(missing)}.",
             hint=f"{function}{signature}; e.g. {examples}",
@@ -406,16 +411,16 @@ def check_arguments(function: str, signature: str, arguments: Mapping[str, str])
     in_order(function, parsed, (), dict.fromkeys(given))
 
 
-def example(signature: Signature, name: str) -> str:
+def example(signature: Signature, name: str, length: int = _LENGTH) -> str:
     """Return a value for a parameter, in quotes if a shell needs them."""
     pointer = signature.pointers.get(name)
     if pointer is None:
         kind = dict(signature.parameters)[name]
-        return {"bool": "true", "f32": "1.5", "f64": "1.5"}.get(kind, f"{_LENGTH}")
+        return {"bool": "true", "f32": "1.5", "f64": "1.5"}.get(kind, f"{length}")
     if pointer.is_function:
         return "FUNCTION"
     if isinstance(pointer.element, Struct):
-        return f"'[{_LENGTH}]:zeros'" if _is_counted(signature, name) else "zeros"
+        return f"'[{length}]:zeros'" if _is_counted(signature, name) else "zeros"
     if pointer.element is CHAR:
-        return f"'[{_LENGTH}]:zeros'"
-    return f"'{'uint8' if pointer.element is None else ''}[{_LENGTH}]:random(7)'"
+        return f"'[{length}]:zeros'"
+    return f"'{'uint8' if pointer.element is None else ''}[{length}]:random(7)'"

@@ -206,7 +206,8 @@ def _in_turns(taken: Sequence[_Taken], listener: Listener) -> dict[int, list[Mea
             for place in places if session % 2 == 0 else reversed(places):
                 try:
                     with shown_by(lambda what, done, total: None):
-                        found[place] += _session(again[place], _number(again[place], again), quiet)
+                        number = _number(again[place], again)
+                        found[place] += _session(again[place], session, number, quiet)
                 except BoardprofError as error:
                     line = error.message.partition("\n")[0]
                     listener.on_note(f"all samples are of one session: {line}")
@@ -225,15 +226,19 @@ def _number(taken: _Taken, others: Sequence[_Taken]) -> int:
     return max(numbers) if min(numbers) > 1 else taken.measurement.number
 
 
-def _session(taken: _Taken, number: int, listener: Listener) -> list[Measurement]:
-    """Take a part of the samples of what was measured before."""
+def _session(taken: _Taken, session: int, number: int, listener: Listener) -> list[Measurement]:
+    """Take a part of the samples of what was measured before.
+
+    Each session has one more warm-up call than the one before: if the cost depends on how many
+    calls came before, the samples show it.
+    """
     before, plan = taken.measurement, taken.plan
     target = f"{plan.path}:{before.function}" if plan.path else before.function
     again = replace(
         plan,
         target=target,
         number=number,
-        warmup=before.warmup,
+        warmup=before.warmup + session,
         repeat=taken.repeat,
         data=replace(plan.data, expectations=(), folder=None),
     )

@@ -281,6 +281,7 @@ def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
         )
 
 
+_NUMBER = re.compile(r"[A-Za-z_]\w*=\d+")
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 _COMMA = re.compile(r",(?![^<(]*[>)])")
@@ -293,7 +294,7 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
     Args:
         plan: the plan of the command. Its values may begin with further targets.
         lists: pairs of an argument and its values, which commas separate. In other arguments,
-            ``{NAME}`` stands for the value.
+            ``{NAME}`` stands for the value. So does it for an argument that is one number.
     """
     others = [*itertools.takewhile(_is_target, plan.values)]
     targets = [target for text in (plan.target, *others) for target in _targets(text)]
@@ -307,6 +308,9 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
     for names in ([*map(":".join, targets)], known):
         if twice := next((each for each in names if names.count(each) > 1), None):
             raise UsageError(f"{twice.lstrip(':')} is given twice.", hint="name each once")
+    numbers = dict(text.split("=", 1) for text in values if _NUMBER.fullmatch(text))
+    for name, value in numbers.items():
+        values = tuple(text.replace(f"{{{name}}}", value) for text in values)
     for text in values if lists else ():
         for name in _PLACEHOLDER.findall(text):
             if name not in known:

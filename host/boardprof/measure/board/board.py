@@ -335,6 +335,7 @@ class Board:
         repeat: int = 10,
         number: int = 1,
         may_shorten: bool = False,
+        keeps_repeat: bool = False,
         named: Mapping[str, object] | None = None,
         cold: bool = False,
         mask_interrupts: bool = False,
@@ -347,8 +348,9 @@ class Board:
 
         With ``may_shorten``, take fewer samples, after one warm-up call, if a call takes more than
         0.5 s of wall time: two on an emulated board, else five, the fewest that a rank test can
-        judge. Without a warm-up call, this has no effect. ``on_note`` is called with notes on what
-        takes long, and on what may change the numbers.
+        judge. With ``keeps_repeat``, only the warm-up is shortened. Without a warm-up call, this
+        has no effect. ``on_note`` is called with notes on what takes long, and on what may change
+        the numbers.
         """
         rounds = Rounds(warmup, repeat, number)
         remote = self.measurable(function)
@@ -362,6 +364,7 @@ class Board:
                 rounds,
                 may_drop=metric_names(metrics) in (None, [ALL]),
                 may_shorten=may_shorten and rounds.warmup > 0,
+                keeps_repeat=keeps_repeat,
                 cold=cold,
                 mask_interrupts=mask_interrupts,
                 meter=meter,

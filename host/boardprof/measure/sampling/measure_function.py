@@ -129,8 +129,10 @@ class Rounds:
         """Number of rounds on the board, including those of the calibration."""
         return min(self.warmup, 1) + CALIBRATION_SAMPLES + self.warmup + self.repeat
 
-    def shortened(self, *, is_exact: bool) -> Rounds:
+    def shortened(self, *, is_exact: bool, keeps_repeat: bool) -> Rounds:
         """Return the fewest useful rounds, for a function that takes long."""
+        if keeps_repeat:
+            return replace(self, warmup=1)
         # On an emulated board, one sample is as good as many. A second one shows whether the
         # function keeps state between calls.
         return replace(self, warmup=1, repeat=2 if is_exact else FEWEST_SAMPLES)
@@ -144,6 +146,7 @@ class Sampling:
     rounds: Rounds
     may_drop: bool = False  # leave out events that the board refuses, with the reason
     may_shorten: bool = False  # take fewer rounds if a call takes long; needs a warm-up call
+    keeps_repeat: bool = False  # only fewer warm-up calls
     cold: bool = False  # measure the first call of all apart, in the first pass
     mask_interrupts: bool = False
     calibrations: int = CALIBRATION_SAMPLES  # windows around the empty function
@@ -350,15 +353,20 @@ class FunctionSampler:
             self._take_one(counted, counted.flags, is_seen=is_seen)
         if may_shorten and self._elapsed_s > _LONG_S:
             asked = self.rounds
-            self.rounds = asked.shortened(is_exact=self._link.device.emulated)
+            self.rounds = asked.shortened(
+                is_exact=self._link.device.emulated, keeps_repeat=self._sampling.keeps_repeat
+            )
             on_note = self._sampling.on_note
             if on_note is not None:
                 name = f"{self._call.function.name} on {self._link.device.name}"
+                takes = f"{self.rounds.repeat} samples after {self.rounds.warmup} warm-up call"
+                instead = f"{asked.repeat} after {asked.warmup}; --repeat and --warmup override"
+                if self._sampling.keeps_repeat:
+                    takes = f"{self.rounds.warmup} warm-up call"
+                    instead = f"{asked.warmup}; --warmup overrides"
                 on_note(
                     f"{name}: a call takes {self._elapsed_s:.1f} s of wall time, so the run takes "
-                    f"{self.rounds.repeat} samples after {self.rounds.warmup} warm-up call, "
-                    f"instead of {asked.repeat} after {asked.warmup}; --repeat and --warmup "
-                    "override this"
+                    f"{takes}, instead of {instead} this"
                 )
         return self.rounds.warmup - is_warmup
 

@@ -11,6 +11,7 @@ import base64
 import math
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -277,12 +278,18 @@ def compare_outputs(
 
     ``tolerance``: the largest relative difference of floats. A measurement may have its own one.
     """
-    olds = {pairing.key(key, is_old=True): each for key, each in keyed_measurements(before)}
+    olds: dict[object, list[MeasurementRecord]] = {}
+    for key, each in keyed_measurements(before):
+        olds.setdefault(pairing.key(key, is_old=True), []).append(each)
+    seen: Counter[object] = Counter()
     changes: list[OutputChange] = []
     unjudged: list[Unjudged] = []
     unknown: dict[str, None] = {}
     for key, new in keyed_measurements(after):
-        old = olds.get(pairing.key(key, is_old=False))
+        place = pairing.key(key, is_old=False)
+        of_place = olds.get(place, [])
+        old = of_place[min(seen[place], len(of_place) - 1)] if of_place else None
+        seen[place] += 1  # a session after the other
         if old is None or old.device != new.device:  # another board has other types
             continue
         is_early = None in (old.output_call, new.output_call)
@@ -303,8 +310,12 @@ def compare_outputs(
         else:
             changes += found
     none = f"Outputs are not compared, because the older side has none: {first_of(unknown)}."
-    once = tuple(dict.fromkeys(changes)), tuple(dict.fromkeys(unjudged))  # not in each session
-    return ComparedOutputs(*once, (none,) if unknown else ())
+    # Not in each session: the first is as good as all.
+    first = {each.place: each for each in reversed(changes)}
+    first_unjudged = {each.place: each for each in reversed(unjudged)}
+    changes = [each for each in changes if first[each.place] is each]
+    unjudged = [each for each in unjudged if first_unjudged[each.place] is each]
+    return ComparedOutputs(tuple(changes), tuple(unjudged), (none,) if unknown else ())
 
 
 def _in_first_calls(

@@ -33,7 +33,7 @@ _RELEVANT = 0.01
 _RELEVANT_IF_BUSY = 0.05
 """Effects below this share of the median are ignored; the latter if other programs may run."""
 
-_LARGE_CV = 0.1
+_LARGE_CV = 0.2
 _LARGE_GRAIN = 0.05
 _LEAST_FOR_SHAPE = 10
 """With fewer samples a shape means nothing: three samples rise by chance in one of six runs."""
@@ -253,8 +253,12 @@ def _stand_apart(group: GroupSummary) -> _Doubts:
 
 
 def _hint_if_busy(group: GroupSummary) -> str:
-    more = 100 if group.summary.n < 100 else 10 * group.summary.n
-    return f"Stop other programs, or take more samples: --repeat {more}."
+    if group.summary.n >= _MANY:
+        return "Stop other programs. More samples would vary as much."
+    return f"Stop other programs, or take more samples: --repeat {_MANY}."
+
+
+_MANY = 100
 
 
 def _shares_its_cpu(group: GroupSummary) -> bool:

@@ -626,22 +626,25 @@ def _since(report: Report, request: _Request, options: Mapping[str, Any]) -> Com
 
 
 def _have_same_number(before: Report, after: Report) -> bool:
-    """Tell whether samples of the same functions have the same number of calls.
+    """Tell whether samples of the same functions have the same number of calls, as warm ones.
 
     For an operating system's clock, `run` chooses the number by the time of a call. That does not
-    matter unless calls write to arrays.
+    matter unless calls write to arrays. On its CPU, the first calls take longer.
     """
-    from boardprof.results.record import NO_RECORD
-
-    old, new = (
-        {
-            (each.device, each.label or each.name): each.number
-            for each in record.measurements
-            if (device := record.devices.get(each.device)) is None or not device.cpu or each.outputs
-        }
-        for record in (one.record or NO_RECORD for one in (before, after))
-    )
+    old, new = _numbers(before), _numbers(after)
     return all(old[place] == new[place] for place in old.keys() & new.keys())
+
+
+def _numbers(report: Report) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+    """Return the calls in a sample and the fewest before the first one, where they matter."""
+    found: dict[tuple[str, str], tuple[int | None, int | None]] = {}
+    for each in report.record.measurements if report.record is not None else ():
+        device = report.record.devices.get(each.device) if report.record is not None else None
+        has_cpu = device is not None and bool(device.cpu)
+        number = each.number if not has_cpu or each.outputs else None
+        warmup = each.warmup if has_cpu else None
+        found.setdefault((each.device, each.label or each.name), (number, warmup))
+    return found
 
 
 def _is_of_same_file(run: Run, request: _Request) -> bool:
