@@ -151,6 +151,8 @@ def test_two_lists_are_combined(source: str) -> None:
     [
         (("-L", "n", "1,,2"), "A value of n is empty: '1,,2'."),
         (("-L", "n", "1,2,1"), "A value of n is given twice: '1,2,1'."),
+        (("-L", "n", "16.."), "16.. lacks an end."),
+        (("-L", "n=16,256"), "Option '-L' requires 2 arguments. For example: -L n 16,256"),
         (("-L", "n", "1", "-L", "n", "2"), "n is given twice."),
         (("-L", "m", "1,2"), "There is no parameter 'm'"),
         (("-L", "n", "1,x"), "n='x' of loop is not an integer"),
@@ -247,6 +249,14 @@ def test_each_value_finds_the_board_as_if_it_were_the_only_one(tmp_path: Path) -
     both = measured(f"{file}:sum", "-L", "n", "1000,2000", *options)
     alone = measured(f"{file}:sum", "n=2000", *options)
     assert both[1] == alone[0]
+
+
+def test_a_number_stands_in_other_arguments_without_a_list(tmp_path: Path) -> None:
+    (tmp_path / "sum.c").write_text(
+        "int sum(const int *x, int n) { int s = 0; while (n) s += x[--n]; return s; }\n"
+    )
+    rows = measured(f"{tmp_path / 'sum.c'}:sum", "n=3", "x=[{n}]:ones")
+    assert [row[1] for row in rows] == ["x=int32[3], n=3"]
 
 
 def test_functions_of_several_files_are_compared_under_the_names_of_their_files(

@@ -269,6 +269,36 @@ def test_what_is_too_short_to_time_is_faster_than_what_is_not(
     assert 20 < least <= 1000 / 12
 
 
+def in_sessions(report: Report, sessions: int = 10) -> Report:
+    """Return a Report with a measurement for each session."""
+    extra = copy.deepcopy(report.extra)
+    assert extra is not None
+    extra["measurements"] = [each for each in extra["measurements"] for _ in range(sessions)]
+    return Report(report.calls, {}, {}, extra)
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        # The CPU's other speed in half of the sessions; another program in one of them.
+        pytest.param([0.3, 0.31, 0.6, 0.61, 0.3, 0.62, 0.61, 0.31, 0.6, 0.3], id="two-speeds"),
+        pytest.param([0.3, 0.31, 0.3, 0.32, 70.0, 0.3, 0.31, 0.3, 0.31, 0.32], id="one-delay"),
+    ],
+)
+def test_what_disturbs_a_few_sessions_does_not_make_functions_alike(slow: list[float]) -> None:
+    report = of_functions(a=[3.0 + i / 100 for i in range(10)], b=slow)
+    [line] = [line for line in answer(in_sessions(report)).splitlines() if "b is" in line]
+    assert "times faster than a." in line
+
+
+def test_of_two_groups_without_sessions_nothing_is_said() -> None:
+    speeds = [1.0, 1.01, 2.0, 2.01, 1.0, 2.02, 2.01, 1.01, 2.0, 1.0]
+    report = of_functions(a=[5.0 + i / 100 for i in range(10)], b=speeds)
+    text = answer(report)
+    assert "apart" not in text
+    assert "faster" not in text
+
+
 def test_few_samples_are_said_not_to_tell_functions_apart() -> None:
     report = of_functions(a=[1.0, 1.01, 1.02, 1.0], b=[1.2, 1.21, 1.22, 1.2])
     assert "4 samples cannot tell a and b apart: --repeat 10." in answer(report).splitlines()
