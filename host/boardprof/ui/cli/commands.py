@@ -92,7 +92,9 @@ class _AllCommands(Commands):
 @click.group(
     cls=_AllCommands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_SETTINGS
 )
-@click.version_option(__version__, prog_name="boardprof", message="%(prog)s %(version)s")
+@click.version_option(
+    __version__, "-V", "--version", prog_name="boardprof", message="%(prog)s %(version)s"
+)
 @click.option(
     "--profile",
     envvar="BOARDPROF_PROFILE",
@@ -225,8 +227,7 @@ def mistake_text(error: click.ClickException) -> str:
 
 
 _OF_HYPERFINE: Final = {  # options that people know from there, and what `run` has
-    **dict.fromkeys(("-r", "--runs", "-m", "--min-runs", "-M", "--max-runs"), "--repeat"),
-    "-w": "--warmup",
+    **dict.fromkeys(("--runs", "-m", "--min-runs", "-M", "--max-runs"), "--repeat"),
     **dict.fromkeys(("-P", "--parameter-scan"), "--parameter-list"),
     "--export-json": "--json",
     "--export-csv": "--export medians=FILE",

@@ -227,11 +227,11 @@ def compare(
 ) -> int:
     """Compare two runs: what got better or worse, and what is only noise.
 
-    BEFORE and AFTER are files of a Report or a baseline, or runs in the history: last, last~1, #42,
-    a name given by `run --save`, a branch or a commit. In a project, all except #42 refer to its
-    own runs. [AFTER defaults to last, BEFORE to the newest run before it with a function, arguments
-    and a board of it] Several AFTERs, such as Reports of jobs for one board each, are compared as
-    one Report.
+    BEFORE and AFTER are files of a Report or a baseline, or runs in the history: last, last~1, 42
+    for #42, a name given by `run --save`, a branch or a commit. In a project, all except numbers
+    refer to its own runs. [AFTER defaults to last, BEFORE to the newest run before it with a
+    function, arguments and a board of it] Several AFTERs, such as Reports of jobs for one board
+    each, are compared as one Report.
 
     Exact counts, such as those of emulators, differ if the numbers differ. All other metrics differ
     if a rank test says so. Without --fail-if nothing counts as a regression.

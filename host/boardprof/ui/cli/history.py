@@ -82,7 +82,7 @@ def history(
 @csv_option
 @width_option
 def show(ref: str, as_json: bool, as_csv: bool) -> None:
-    """Print the Report of a run: #42, last~1, a name, a branch or a commit.
+    """Print the Report of a run: 42 for #42, last~1, a name, a branch or a commit.
 
     If a word is both a name and a branch, of different runs, write name:main or branch:main. In a
     project, last, names, branches and commits refer to its own runs.

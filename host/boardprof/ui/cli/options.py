@@ -88,11 +88,14 @@ def together(*options: Decorator) -> Decorator:
 
 
 def number_option(
-    name: str, help_text: str, *, least: int = 1, default: int | None = None
+    names: str, help_text: str, *, least: int = 1, default: int | None = None
 ) -> Decorator:
-    """Return the decorator that adds an option for a whole number, ``least`` or more."""
+    """Return the decorator that adds an option for a whole number, ``least`` or more.
+
+    ``names``: such as ``-w --warmup``.
+    """
     return click.option(
-        name,
+        *names.split(),
         metavar="N",
         type=Whole(min=least),
         default=default,

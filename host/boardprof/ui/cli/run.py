@@ -164,12 +164,12 @@ The table has a row for each function, board and setting:
     "counters]",
 )
 @number_option(
-    "--warmup",
+    "-w --warmup",
     "Warm-up calls before the first sample. [default: 10; 1 if a call takes over 0.5 s]",
     least=0,
 )
 @number_option(
-    "--repeat",
+    "-r --repeat",
     "Samples to take. [default: 10; if a call takes over 0.5 s, 2 on emulated boards and 5 "
     "on others]",
 )

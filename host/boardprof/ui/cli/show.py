@@ -69,8 +69,8 @@ _MANY_CALLS = 100_000  # with more rows, statistics that were not requested woul
 def show(ref: str, **options: Any) -> None:
     """Print a Report, from a file of `run --json` or from a run in the history.
 
-    RUN is last, last~1, #42, a name given by `run --save`, a branch or a commit. In a git
-    repository, all except #42 refer to its own runs. [default: last]
+    RUN is last, last~1, 42 for #42, a name given by `run --save`, a branch or a commit. In a
+    git repository, all except numbers refer to its own runs. [default: last]
     """
     names = ("as_csv", "as_json", "stats", "hotspots", "lines", "asm")
     if sum(options[name] for name in names) > 1:
