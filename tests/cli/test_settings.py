@@ -60,7 +60,8 @@ def test_a_profile_stands_before_what_is_outside_of_it(tmp_path: Path) -> None:
     done = in_folder(tmp_path, "--profile", "long", *MEASURE)
     assert repeats(done) == 30
     configuration = json.loads(done.out)["configuration"]
-    assert (configuration["Warm-up"], configuration["Number"]) == ({"count": 0}, {"count": 2})
+    found = configuration["Warm-up"], configuration["Number"]
+    assert found == ({"string": "0 to 9"}, {"count": 2})
     assert "page-faults" in json.loads(done.out)["calls"][0]
     assert repeats(in_folder(tmp_path, *MEASURE, BOARDPROF_PROFILE="long")) == 30
 
