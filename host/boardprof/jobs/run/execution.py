@@ -132,10 +132,8 @@ def results(
                 plan, name = left.pop(0)
                 before, in_all = (0, total) if place is None else place
                 at = f" ({before + total - len(left)} of {in_all})" if in_all > 1 else ""
-                began_s = time.monotonic()
                 try:
-                    measurement = measure(board, name, plan, listener, at)
-                    time_s = time.monotonic() - began_s
+                    measurement, time_s = measure(board, name, plan, listener, at)
                     folders = plan.output_folders(measurement.device.name, measurement.function)
                     wrong = plan.data.take(measurement, *folders)
                     if on_measured is not None:
@@ -272,8 +270,13 @@ def _after_flash(plan: Plan) -> AbstractContextManager[None]:
     return after_flash()
 
 
-def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "") -> Measurement:
-    """Measure one function; ``at`` is its position among all, for progress."""
+def measure(
+    board: Board, name: str, plan: Plan, listener: Listener, at: str = ""
+) -> tuple[Measurement, float]:
+    """Measure one function, and tell how long that took, without trials of the number of calls.
+
+    ``at`` is its position among all, for progress.
+    """
     setting = f", {plan.code.cflags}" if plan.sweep else ""
     what = f"{name} on {board.device.name}{setting}{at}"
     heard: Callable[[], None]
@@ -328,14 +331,17 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
 
         first = plan.number or 1
         measurement: Measurement | None = None
+        time_s = 0.0
         try:
             with _waiting(board, what) as heard:
-                measurement = measured(first)
+                began_s = time.monotonic()
+                measurement, time_s = measured(first), time.monotonic() - began_s
                 while more := _more_calls(plan, measurement):
+                    began_s = time.monotonic()
                     longer = measured(more)
                     if not _calls_are_alike(longer):
                         break
-                    measurement = longer
+                    measurement, time_s = longer, time.monotonic() - began_s
             if plan.hotspots and measurement.profile is None:  # core-cycles have one already
                 named = plan.data.values(board.functions[name], board.memory.size)
                 again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
@@ -346,7 +352,7 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             kept = error.kept or measurement
             error.kept = None if kept is None else told(kept)
             raise
-        return told(measurement)
+        return told(measurement), time_s
 
 
 def _more_calls(plan: Plan, measurement: Measurement) -> int:

@@ -124,7 +124,7 @@ class BenchmarkItem(pytest.Item):
         with ours.boards.board(wanted) as board:
             try:
                 for name in chosen_functions(board, plan, None, listener.on_note):
-                    found.append(measure(board, name, plan, listener))
+                    found.append(measure(board, name, plan, listener)[0])
                     wrong = plan.data.take(found[-1])
                     failures += [f"{wrong}"] if wrong is not None else []
             except (BoardTimeoutError, DeviceError):
