@@ -1088,7 +1088,7 @@ def test_what_differs_from_session_to_session_is_no_regression_in_pairs() -> Non
     assert (pairs.rows[0].verdict, pairs.rows[0].p) == ("noise", 0.5)
     assert pairs.rows[0].before is not None
     assert (pairs.rows[0].before.n, pairs.rows[0].is_paired) == (10, True)
-    note = "cycles of fir: judged by the medians of 10 alternating sessions on each side."
+    note = "What varies is judged by the medians of 10 alternating sessions on each side."
     assert note in pairs.notes
 
 

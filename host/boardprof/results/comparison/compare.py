@@ -426,6 +426,9 @@ def _now_unknown(rows: Sequence[Difference], unknown: Mapping[tuple[str, ...], s
 def _verdict_notes(rows: Sequence[Difference], sessions: int) -> list[str]:
     """Say why verdicts are as they are, each with the rows that it is about."""
     advice = longer(one_of(row.label for row in rows))
+    in_pairs = f"judged by the medians of {sessions} alternating sessions on each side"
+    are_all = all(row.is_paired for row in rows if row.p is not None)
+    paired = [f"What varies is {in_pairs}."] if are_all and any(r.is_paired for r in rows) else None
     return [
         *_about(
             (row for row in rows if row.verdict == "other inputs"),
@@ -437,10 +440,7 @@ def _verdict_notes(rows: Sequence[Difference], sessions: int) -> list[str]:
             "the measurement overhead may differ by as much between two runs, so there may be no "
             f"change; {advice}",
         ),
-        *_about(
-            (row for row in rows if row.is_paired),
-            f"judged by the medians of {sessions} alternating sessions on each side",
-        ),
+        *(paired or _about((row for row in rows if row.is_paired), in_pairs)),
     ]
 
 
