@@ -15,8 +15,10 @@ from boardprof.jobs.run.execution import Listener, of_benchmark, results
 from boardprof.jobs.run.function_choice import Note
 from boardprof.jobs.run.plan import ALL, Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.results.report.assemble import assemble
+from boardprof.results.report.calls import DURATION
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import summaries
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import BoardSpec
 
@@ -151,10 +153,13 @@ class _Taken:
 
     @property
     def session_s(self) -> float:
-        """About how long a session takes."""
-        warmup, rest = self.measurement.warmup, _OTHER_CALLS
-        calls = warmup + len(self.measurement.samples) + rest
-        return self.time_s * (warmup + self.repeat + rest) / calls
+        """About how long the calls of a session take, by their own time if that was measured."""
+        warmup, number = self.measurement.warmup, self.measurement.number
+        calls = warmup + self.repeat + _OTHER_CALLS
+        for group in summaries(assemble([self.measurement])):
+            if group.metric == DURATION:
+                return calls * number * abs(float(group.summary.median)) / 1e6
+        return self.time_s * calls / (warmup + len(self.measurement.samples) + _OTHER_CALLS)
 
 
 _OTHER_CALLS = 3
