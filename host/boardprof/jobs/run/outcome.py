@@ -181,7 +181,7 @@ def _in_turns(taken: Sequence[_Taken], listener: Listener) -> dict[int, list[Mea
     Returns the measurements of all sessions by the identity of the one that they replace.
 
     On the clock of an operating system, ten samples are often taken within a millisecond. What
-    varies from one millisecond to the next, and from process to process, then looks like a
+    varies from one millisecond to the next, and from start to start, then looks like a
     difference between two functions, or between two runs of one.
     """
     again = [
@@ -196,9 +196,9 @@ def _in_turns(taken: Sequence[_Taken], listener: Listener) -> dict[int, list[Mea
     # What a kept array has after many calls is what its user wants to see.
     is_special = is_special or any(each.measurement.kept for each in again)
     is_few = max((each.sessions for each in again), default=1) == 1
-    in_all_s = sum(each.session_s * each.sessions for each in again)
     if not (is_alone or is_listed) or is_special or is_few or len(again) > _MOST_ROWS:
         return {}
+    in_all_s = sum(each.session_s * each.sessions for each in again)
     if in_all_s > _MOST_S["alone" if is_alone else "listed"] * len(again):
         return {}
     what = "measuring in sessions" if is_alone else f"alternating between {len(again)} rows"
