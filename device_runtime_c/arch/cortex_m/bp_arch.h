@@ -59,9 +59,19 @@ static inline uint32_t bp_arch_cycles32(void) {
 
 #endif
 
-/* Mask interrupts for a few instructions, with PRIMASK all but NMI and faults (ARMv7-M ARM,
- * B1.4.3). BASEPRI_MAX never masks less than before, so locks nest. A mask takes effect at once,
- * without an ISB (B5.2.3). */
+/* Mask all interrupts but NMI and faults for a few instructions (ARMv7-M ARM, B1.4.3). A mask takes
+ * effect at once, without an ISB (B5.2.3). */
+static inline uintptr_t bp_arch_lock_all(void) {
+    uintptr_t before;
+    __asm__ volatile("mrs %0, primask\n cpsid i" : "=r"(before)::"memory");
+    return before;
+}
+
+static inline void bp_arch_unlock_all(uintptr_t before) {
+    __asm__ volatile("msr primask, %0" ::"r"(before) : "memory");
+}
+
+/* Mask those that BP_CFG_BASEPRI names. BASEPRI_MAX never masks less than before, so locks nest. */
 #if BP_CFG_BASEPRI
 static inline uintptr_t bp_arch_lock(void) {
     uintptr_t before;
@@ -76,15 +86,8 @@ static inline void bp_arch_unlock(uintptr_t before) {
     __asm__ volatile("msr basepri, %0" ::"r"(before) : "memory");
 }
 #else
-static inline uintptr_t bp_arch_lock(void) {
-    uintptr_t before;
-    __asm__ volatile("mrs %0, primask\n cpsid i" : "=r"(before)::"memory");
-    return before;
-}
-
-static inline void bp_arch_unlock(uintptr_t before) {
-    __asm__ volatile("msr primask, %0" ::"r"(before) : "memory");
-}
+#define bp_arch_lock bp_arch_lock_all
+#define bp_arch_unlock bp_arch_unlock_all
 #endif
 
 #endif

@@ -116,9 +116,9 @@ static bool bp_is_intact = true;
 
 /* Not inlined, and not interrupted: the two readings are always equally far apart. */
 __attribute__((noinline)) static uint32_t bp_read_apart(void) {
-    uintptr_t before = bp_arch_lock();
+    uintptr_t before = bp_arch_lock_all();
     uint32_t counter = BP_FPGAIO_COUNTER, second = BP_MPS2_SECOND;
-    bp_arch_unlock(before);
+    bp_arch_unlock_all(before);
     return counter * BP_MPS2_SECOND_TICKS - second * BP_MPS2_COUNTER_TICKS;
 }
 
