@@ -206,7 +206,10 @@ def test_the_functions_for_the_tests_of_boards_are_all_callable() -> None:
 def test_no_such_file_is_2() -> None:
     done = boardprof("functions", "nowhere.o")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "error: The file or folder nowhere.o does not exist.\n"
+    assert done.err == (
+        "error: The file or folder nowhere.o does not exist.\n"
+        f"Try: check the path; a relative path begins at {Path.cwd()}\n"
+    )
 
 
 def test_a_target_of_run_is_told_to_be_no_file(tmp_path: Path) -> None:

@@ -54,6 +54,13 @@ def test_a_source_that_is_none_is_named(
     assert message.format(tmp_path / name) in str(caught.value)
 
 
+def test_a_file_with_almost_the_name_is_proposed(tmp_path: Path, native: BoardSpec) -> None:
+    folder_of(tmp_path, {"hash.c": "", "fir.c": FIR})
+    with pytest.raises(UsageError) as caught:
+        build(native, [tmp_path / "hahs.c"])
+    assert caught.value.hint == f"{tmp_path / 'hash.c'} exists"
+
+
 def test_a_source_sees_headers_of_its_own_folder_first_and_the_agents_last(
     tmp_path: Path, native: BoardSpec
 ) -> None:

@@ -86,13 +86,21 @@ def is_header(path: Path) -> bool:
     return path.suffix in _HEADERS
 
 
+def missing(path: Path, hint: str | None = None) -> UsageError:
+    """Return the error for a path that does not exist."""
+    if hint is None:
+        nearest = UnknownNameError.nearest(path.name, [p.name for p in path.parent.glob("*")])
+        hint = f"check the path; a relative path begins at {Path.cwd()}"
+        hint = hint if nearest is None else f"{path.with_name(nearest)} exists"
+    return UsageError(f"The file or folder {path} does not exist.", hint=hint)
+
+
 def find_sources(named: Sequence[str | Path]) -> Sources:
     """Return the named files; a folder stands for the sources in it."""
     found: dict[Path, str] = {}
     for source in map(Path, named):
         if not source.exists():
-            hint = f"check the path; a relative path begins at {Path.cwd()}"
-            raise UsageError(f"The file or folder {source} does not exist.", hint=hint)
+            raise missing(source)
         for file in _in_folder(source) if source.is_dir() else [source]:
             if not file.is_file():
                 raise UsageError(

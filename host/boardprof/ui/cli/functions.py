@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from boardprof.base.errors import UsageError
 from boardprof.target.cfunction import (
     CFunction,
     Field,
@@ -88,6 +87,7 @@ def functions(
 
 
 def _found(paths: list[Path], board: str | None, complete: bool, **options: Any) -> _Functions:
+    from boardprof.target.build.sources import missing
     from boardprof.target.elf.functions import functions as functions_in
     from boardprof.target.elf.functions import hidden_functions
 
@@ -96,7 +96,7 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
             file, colon, _ = str(path).rpartition(":")
             is_run_s = colon and os.path.exists(file)
             hint = f"boardprof functions {file} lists all functions" if is_run_s else None
-            raise UsageError(f"The file or folder {path} does not exist.", hint=hint)
+            raise missing(path, hint)
     sources = [path for path in paths if path.is_dir() or path.suffix in _COMPILED]
     objects = [path for path in paths if path not in sources]
     found = functions_in(objects)
