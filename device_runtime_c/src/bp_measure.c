@@ -109,12 +109,15 @@ static inline uint32_t bp_ticks_mask(void) {
     return bits < 32 ? ((uint32_t)1 << bits) - 1u : UINT32_MAX;
 }
 
-/* Mark the window for instruments beside the board. A warm-up has no collectors, and no window.
- * Before a window the pin is low for 20 us, so that an instrument with 100,000 samples a second
- * sees it. */
-static inline void bp_mark(const bp_active_t *active, bool raised) {
 #if BP_CFG_MARKER
-    if (active->end == active->member) {
+static bool bp_marks; /* samples, not warm-ups */
+#endif
+
+/* Mark the window of a sample for instruments beside the board. Before it the pin is low for 20 us,
+ * so that an instrument with 100,000 samples a second sees it. */
+static inline void bp_mark(bool raised) {
+#if BP_CFG_MARKER
+    if (!bp_marks) {
         return;
     }
     if (raised) {
@@ -125,18 +128,18 @@ static inline void bp_mark(const bp_active_t *active, bool raised) {
     }
     bp_port_marker(raised);
 #else
-    (void)active;
     (void)raised;
 #endif
 }
 
-/* Make `calls` calls in one window, or without a window if there are no collectors. Not inlined, so
- * that the function and the empty function are called by the same instructions. */
+/* Make `calls` calls in one window. A warm-up call has one, too: without it, the collectors would
+ * leave caches and branch predictors in another state before the first sample than before others.
+ * Not inlined, so that the function and the empty function are called by the same instructions. */
 __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_state_t *state,
                                                 const bp_target_t *target, void *slots,
                                                 uint32_t calls) {
     uintptr_t before = bp_watch_begin(active, state);
-    bp_mark(active, true);
+    bp_mark(true);
     bp_start_all(active, state);
     bp_watch_run(before);
     do {
@@ -144,7 +147,7 @@ __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_st
     } while (--calls != 0);
     bp_watch_hold();
     bp_stop_all(active, state);
-    bp_mark(active, false);
+    bp_mark(false);
     bp_watch_end(before);
 }
 
@@ -205,7 +208,6 @@ typedef struct {
     bp_state_t *state;
     void *slots;
     uint32_t number;
-    bool measured; /* false: a warm-up */
 #if BP_CFG_INTERRUPTS
     bool masked;
 #endif
@@ -215,8 +217,6 @@ typedef struct {
 static void bp_round(void *context) {
     bp_round_t *r = context;
     const bp_target_t *target = r->target;
-    bp_active_t none; /* warming up: no collectors */
-    none.end = none.member;
     if (target->setup != NULL) {
         target->setup();
     }
@@ -224,8 +224,7 @@ static void bp_round(void *context) {
     bp_see_interrupts();
     uintptr_t before = r->masked ? bp_port_mask() : 0;
 #endif
-    bp_window(r->measured ? r->active : &none, r->state, target, r->slots,
-              r->measured ? r->number : 1);
+    bp_window(r->active, r->state, target, r->slots, r->number);
 #if BP_CFG_INTERRUPTS
     if (r->masked) {
         bp_port_unmask(before);
@@ -238,20 +237,21 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
                             void *slots, uint8_t *out) {
     bp_state_t sample;
     bp_state_t total;
-    bp_round_t round = {.target = &plan->target,
-                        .active = active,
-                        .state = &sample,
-                        .slots = slots,
-                        .number = plan->number};
+    bp_round_t round = {
+        .target = &plan->target, .active = active, .state = &sample, .slots = slots};
     uint32_t last = 0;
     uint32_t rounds = plan->warmup + plan->repeat;
 #if BP_CFG_GUARD
     (void)bp_changed(active, NULL); /* by a call before this one */
 #endif
     for (uint32_t i = 0; i < rounds; i++) {
-        round.measured = i >= plan->warmup;
+        bool is_sample = i >= plan->warmup;
+        round.number = is_sample ? plan->number : 1;
+#if BP_CFG_MARKER
+        bp_marks = is_sample;
+#endif
 #if BP_CFG_INTERRUPTS
-        round.masked = plan->masked && round.measured;
+        round.masked = plan->masked && is_sample;
 #endif
         bp_progress_at_times(&last, i, rounds);
 #if BP_CFG_BULK
@@ -267,20 +267,20 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
         bp_heap_round_begin(plan->target.fn);
         if (!bp_guarded(call, bp_round, &round)) {
             bp_watch_forget();
-            bp_mark(active, false);
+            bp_mark(false);
             return;
         }
         if (round.failed != 0) {
             bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)round.failed);
             return;
         }
-        bp_heap_round_end(round.measured);
+        bp_heap_round_end(is_sample);
 #if BP_CFG_GUARD
-        if (!bp_intact(call, active, round.measured ? &sample : NULL)) {
+        if (!bp_intact(call, active, &sample)) {
             return;
         }
 #endif
-        if (round.measured) {
+        if (is_sample) {
             out = bp_put_all(out, active, &sample);
         }
     }

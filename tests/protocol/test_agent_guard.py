@@ -116,7 +116,7 @@ def test_each_round_is_guarded_by_itself_around_set_up_window_and_check(
     arguments = measure(guarded, "work", 1, 2, 3)
     _ = guarded.log
     guarded.call(1, *arguments)
-    assert guarded.log == "(ufc)" + "A" + "(uAfffac)" * 2 + "a"
+    assert guarded.log == "(uAfac)" + "A" + "(uAfffac)" * 2 + "a"
 
 
 def test_a_calibration_is_guarded_as_well(guarded: MemoryBoard) -> None:
@@ -130,11 +130,11 @@ def test_a_calibration_is_guarded_as_well(guarded: MemoryBoard) -> None:
     ("at", "after", "log"),
     [
         ("u", 1, "(u)"),
-        ("f", 1, "(uf)"),
-        ("c", 1, "(ufc)"),
-        ("u", 2, "(ufc)A(u)"),
-        ("f", 3, "(ufc)A(uAff)"),
-        ("c", 3, "(ufc)A(uAffac)(uAffac)"),
+        ("f", 1, "(uAf)"),
+        ("c", 1, "(uAfac)"),
+        ("u", 2, "(uAfac)A(u)"),
+        ("f", 3, "(uAfac)A(uAff)"),
+        ("c", 3, "(uAfac)A(uAffac)(uAffac)"),
     ],
 )
 def test_a_fault_in_any_round_ends_the_measurement(

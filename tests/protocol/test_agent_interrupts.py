@@ -36,13 +36,13 @@ def measure(board: MemoryBoard, flags: int, warmup: int, repeat: int, number: in
 def test_only_the_windows_of_samples_are_masked(board: MemoryBoard) -> None:
     blobs = measure(board, MeasureFlag.MASK, warmup=1, repeat=2, number=3)
     # set-up and check run unmasked, and so do warm-up rounds and the agent's own work
-    assert board.log == "(ufc)A(u<Afffa>c)(u<Afffa>c)a"
+    assert board.log == "(uAfac)A(u<Afffa>c)(u<Afffa>c)a"
     assert blob_counts(blobs) == [3, 3, 6]
 
 
 def test_a_calibration_is_masked_in_the_same_way(board: MemoryBoard) -> None:
     measure(board, MeasureFlag.MASK | MeasureFlag.EMPTY, warmup=1, repeat=1, number=1)
-    assert board.log == "()A(<Aa>)a"
+    assert board.log == "(Aa)A(<Aa>)a"
 
 
 def test_nothing_is_masked_unless_the_host_asks(board: MemoryBoard) -> None:
