@@ -362,6 +362,21 @@ def test_on_a_systems_clock_a_function_alone_has_a_session_for_each_sample(
     assert len({each["number"] for each in found}) == 1
 
 
+def test_slow_functions_alternate_after_one_warm_up_call_each(tmp_path: Path) -> None:
+    (tmp_path / "slow.c").write_text(
+        "#include <time.h>\n"
+        "static int waits(long ns) { struct timespec t = {0, ns}; return nanosleep(&t, 0); }\n"
+        "int a(void) { return waits(20000000); }\n"
+        "int b(void) { return waits(30000000); }\n"
+    )
+    target = f"{tmp_path / 'slow.c'}:a,b"
+    done = boardprof("run", "-q", "-b", "native", target, "--json", "-")
+    assert done.code == 0, done.err
+    configuration = json.loads(done.out)["configuration"]
+    facts = [configuration[name] for name in ("Warm-up", "Sessions", "Repeat")]
+    assert facts == [{"count": 1}, {"count": 10}, {"count": 10}]
+
+
 def test_what_failed_is_kept_beside_the_sessions_of_another_function(tmp_path: Path) -> None:
     (tmp_path / "two.c").write_text(
         "int calls;\n"

@@ -66,7 +66,7 @@ def test_noisy_samples_have_the_median_and_half_the_range_of_their_middle_half()
     [
         ((12_345_678, 12_345_000, 12_346_000), "12.34568 ± 0.00025 s"),
         ((42_580, 31_580, 53_580), "42.6 ± 5.5 ms"),
-        ((9_999, 9_989, 10_009), "9,999 ± 5 us"),
+        ((9_999, 9_989, 10_009), "9.999 ± 0.005 ms"),
         ((0.0755, 0.0655, 0.0855), "75.5 ± 5.0 ns"),
         ((5.428, 5.4206, 5.4354), "5.4280 ± 0.0037 us"),
         ((60_000_000.0, 60_000_000.0, 60_000_000.0), "60 ± 0 s"),
@@ -232,11 +232,12 @@ def test_the_best_of_several_times_is_so_much_faster_than_the_others() -> None:
     assert lines[4] == "b is 1.996 ± 0.005 times faster than c and 2.991 ± 0.007 than a."
 
 
-def of_functions(**times_us: Sequence[float]) -> Report:
+def of_functions(clock: str = "declared", /, **times_us: Sequence[float]) -> Report:
     """Return a Report of alternative functions; windows around the empty one took 20 to 40 ns."""
     windows = [{"raw": {"duration_time": n}} for n in (20, 30, 40, 30, 30)]
     taken = {"calibration": {"duration_time": 30}, "calibration_samples": windows}
-    options = {"facts": HARDWARE, "clocks": {"duration_time": 10**9}, "measurement": taken}
+    facts = HARDWARE | {"clock_kind": clock}
+    options = {"facts": facts, "clocks": {"duration_time": 10**9}, "measurement": taken}
     reports = [
         report_of({"Duration (us)": [*map(Duration, values)]}, name=name, **options)
         for name, values in times_us.items()
@@ -289,6 +290,27 @@ def test_what_disturbs_a_few_sessions_does_not_make_functions_alike(slow: list[f
     report = of_functions(a=[3.0 + i / 100 for i in range(10)], b=slow)
     [line] = [line for line in answer(in_sessions(report)).splitlines() if "b is" in line]
     assert "times faster than a." in line
+
+
+def test_what_was_measured_one_after_the_other_may_only_seem_faster() -> None:
+    times = {"a": [2.0 + i / 100 for i in range(10)], "b": [1.0 + i / 100 for i in range(10)]}
+    text = answer(of_functions("measured", **times))
+    assert "b may be 1.957 ± 0.063 times faster than a.\nThey were measured one after" in text
+    assert "best" not in text
+    text = answer(in_sessions(of_functions("measured", **times)))
+    assert "b is 1.957 ± 0.063 times faster than a." in text
+    assert " best" in text
+
+
+def test_a_multiple_that_is_mostly_overhead_is_told_as_a_difference() -> None:
+    times = {"a": [0.100, 0.101, 0.102] * 4, "b": [0.060, 0.061, 0.062] * 4}
+    assert "b takes 40 ns less than a." in answer(in_sessions(of_functions(**times), 12))
+
+
+def test_what_is_not_too_short_is_compared_all_the_same() -> None:
+    functions = {"a": SHORT, "b": [0.035, 0.036, 0.037] * 4, "c": [1.0, 1.01, 1.02] * 4}
+    text = answer(in_sessions(of_functions(**functions), 12))
+    assert "a is too short to compare. b takes 970 ns less than c." in text
 
 
 def test_of_two_groups_without_sessions_nothing_is_said() -> None:
@@ -491,13 +513,17 @@ def test_a_multiple_is_as_uncertain_as_both_times_and_the_overhead_of_each() -> 
     assert found[1].text == "10.0 ± 1.1"
 
 
-def test_nothing_is_a_multiple_of_a_time_that_is_too_short_to_measure() -> None:
-    assert relatives([of_native("short", 0.001, 0.003), of_native("long", 5.5, 0.03)]) is None
+def test_a_time_that_is_too_short_to_measure_is_no_multiple_and_none_of_it() -> None:
+    short, slow, slower = (("short", 0.001), ("slow", 5.5), ("slower", 11.0))
+    found = relatives([of_native(*each, 0.03) for each in (short, slow, slower)])
+    assert found is not None
+    assert [each.text for each in found] == ["too short", "1.00", "2.000 ± 0.012"]
 
 
 def test_a_difference_within_the_errors_of_both_has_no_best() -> None:
-    close = relatives([of_native("a", 10.0, 1.0), of_native("b", 11.3, 1.0)])  # 1.3 of 1.414
-    apart = relatives([of_native("a", 10.0, 1.0), of_native("b", 12.0, 1.0)])
+    # The functions have 0.7 of the overhead's error in common: 0.3 * 1.414 = 0.424 is left.
+    close = relatives([of_native("a", 10.0, 1.0), of_native("b", 10.4, 1.0)])
+    apart = relatives([of_native("a", 10.0, 1.0), of_native("b", 10.5, 1.0)])
     assert close is not None
     assert apart is not None
     assert [each.is_best for each in close] == [False, False]

@@ -56,34 +56,63 @@ class Relative(NamedTuple):
 
 
 def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
-    """Return a multiple for each setting; None for a single one or without a sure first one."""
-    if len(settings) < 2 or settings[0].doubts or not (first := settings[0].summary.median):
+    """Return a multiple for each setting; None for a single one or without a sure first one.
+
+    The first one is 1; if it is too short to time, the next one that is not.
+    """
+    is_short = [_doubt(each) == _TOO_SHORT for each in settings]
+    rest = [each for each, short in zip(settings, is_short, strict=True) if not short]
+    if len(settings) < 2 or not rest or rest[0].doubts or not (first := rest[0].summary.median):
         return None
-    if _doubt(settings[0]) == _TOO_SHORT:
-        return None
-    sure = [each for each in settings if not each.doubts]
+    sure = [each for each in rest if not each.doubts]
     least = min(sure, key=lambda each: each.summary.median)
-    sessions = least.sessions if len({each.sessions for each in settings}) == 1 else 1
+    sessions = least.sessions if len({each.sessions for each in rest}) == 1 else 1
     if 0.5 ** (sessions - 1) >= FALSE_ALARMS:  # too few pairs for any test of them
         sessions = 1
     # Of two groups, the median says little, unless a slow moment met all settings.
-    is_clear = sessions > 1 or not any(map(modes_of, settings))
-    verdicts = [_verdict(least, each, sessions) for each in settings]
-    shares = [_half(each) / abs(float(each.summary.median or 1)) for each in settings]
-    for place, each in enumerate(settings):
-        more = each.summary.median - least.summary.median
-        if verdicts[place] == "worse" and more <= math.hypot(_half(each), _half(least)):
-            verdicts[place] = "noise"
+    is_clear = sessions > 1 or not (_in_one_session(rest) or any(map(modes_of, rest)))
+    is_clear = is_clear and len(rest) == len(settings)
     found = []
-    for each, verdict, share in zip(settings, verdicts, shares, strict=True):
+    for each, short in zip(settings, is_short, strict=True):
+        if short:
+            found.append(Relative(0.0, 0.0, is_best=False, unclear="too short"))
+            continue
+        verdict = _verdict(least, each, sessions)
+        more = each.summary.median - least.summary.median
+        if verdict == "worse" and more <= math.hypot(_uncertain(each), _uncertain(least)):
+            verdict = "noise"
         ratio = each.summary.median / first
         # Relative errors of independent values add up in quadrature.
-        spread = abs(float(ratio)) * math.hypot(share, shares[0]) * (each is not settings[0])
-        is_best = "worse" in verdicts and verdict in _AS_GOOD and not each.doubts and is_clear
-        unclear = {_DOUBTFUL: _DOUBTFUL, _TOO_SHORT: "too short"}.get(_doubt(each), "")
+        share = math.hypot(_share(each), _share(rest[0]))
+        spread = abs(float(ratio)) * share * (each is not rest[0])
+        is_best = verdict in _AS_GOOD and not each.doubts and is_clear
+        unclear = _DOUBTFUL if each.doubts else ""
         has_few, is_worse = verdict == "too few samples", verdict == "worse"
         found.append(Relative(ratio, spread, is_best, unclear, has_few, is_worse))
+    if not any(each.is_worse for each in found):
+        found = [each._replace(is_best=False) for each in found]
     return found
+
+
+def _in_one_session(settings: Sequence[GroupSummary]) -> bool:
+    """Tell whether settings were measured one after the other where other programs run, too."""
+    return any(each.clock_kind == "measured" and each.sessions == 1 for each in settings)
+
+
+def _share(group: GroupSummary) -> float:
+    return _half(group) / abs(float(group.summary.median or 1))
+
+
+def _uncertain(group: GroupSummary) -> float:
+    """Return how far a median may be off beside another one of the same board."""
+    return max(_own_half(group), _OWN_OVERHEAD * group.overhead.doubt)
+
+
+_OWN_OVERHEAD: Final = 0.3
+"""The share of the overhead's uncertainty that two functions do not have in common.
+
+Three equal functions of 6 ns differed by up to 0.28 of it.
+"""
 
 
 def _verdict(least: GroupSummary, other: GroupSummary, sessions: int) -> str:
@@ -224,6 +253,8 @@ class _Row:
             return ""
         if self.change.verdict in ("same", "noise", "within overhead"):
             return "output changed" if self.has_other_output else "no change"
+        if _is_too_short(self):  # a percentage of what is not known
+            return ""
         unclear = "" if self.change.verdict in _TONES else f" ({self.change.verdict})"
         if self.has_same_build and not unclear:
             return f"same build ({change_text(self.change)})"
@@ -270,7 +301,7 @@ class _Row:
 
     def unit(self, metric: str) -> str:
         """Return the unit of a metric."""
-        return {DURATION: _UNITS[self.us][0], ENERGY: "nJ"}.get(metric, metric)
+        return {DURATION: _UNITS[self.us], ENERGY: "nJ"}.get(metric, metric)
 
     def header(self, metric: str) -> str:
         """Return the header of a metric's column."""
@@ -288,8 +319,8 @@ def _own_half(group: GroupSummary) -> float:
     return max(half_range(group.summary), step)
 
 
-_UNITS: Final = {1_000_000: ("s", 10), 1000: ("ms", 10), 1: ("us", 1), 0.001: ("ns", 0)}
-"""The units of time by their microseconds, and the least of all times in that unit."""
+_UNITS: Final = {1_000_000: "s", 1000: "ms", 1: "us", 0.001: "ns"}
+"""The units of time by their microseconds."""
 
 _LARGE: Final = 100
 """A time of as many units is shown in that unit, however small others are."""
@@ -358,10 +389,11 @@ def _rows(report: Report, shows_others: bool) -> list[_Row]:
         _Row(key, metrics, shows_others, STACK not in metrics and replace(key, hash="") in unknown)
         for key, metrics in found.items()
     ]
-    times = [abs(row.all[DURATION].summary.median) for row in rows if DURATION in row.all]
-    least, most = min(times, default=1), max(times, default=0)
-    chosen = (us for us, (_, few) in _UNITS.items() if least >= few * us or most >= _LARGE * us)
-    us = next(chosen)
+    times = [row.all[DURATION].summary for row in rows if DURATION in row.all]
+    least = min((abs(each.median) for each in times), default=1)
+    most = max((max(abs(each.median), each.first or 0) for each in times), default=0)
+    chosen = (us for us in _UNITS if least >= us or most >= _LARGE * us)
+    us = next(chosen, min(_UNITS))
     short = short_arguments((row.key.name, row.key.shapes) for row in rows)
     return [
         replace(row, us=us, arguments=short[row.key.name, row.key.shapes])
@@ -516,8 +548,7 @@ def _conclusions(rows: Sequence[_Row], settings: Sequence[Sequence[int]]) -> lis
     for (sentence, preposition), places in found.items():
         is_of_all = preposition and len(places) == len(settings)
         lines.append(sentence if is_of_all else f"{preposition}{first_of(places)}: {sentence}")
-    compared = [rows[i].judged for numbers in settings for i in numbers if len(numbers) > 1]
-    if any(each.clock_kind == "measured" and each.sessions == 1 for each in compared):
+    if _in_one_session([rows[i].judged for each in settings for i in each if len(each) > 1]):
         lines.append(_ONE_AFTER_ANOTHER)
     return lines
 
@@ -546,11 +577,17 @@ def _conclusion(group: Sequence[_Row], *, is_brief: bool) -> str:
     """
     if lead := _too_short_to_time(group):
         return lead
+    if short := [row for row in group if _is_too_short(row)]:
+        rest = _conclusion([row for row in group if row not in short], is_brief=is_brief)
+        are = "is" if len(short) == 1 else "are"
+        lead = f"{_all_of([_name(row, group) for row in short])} {are} too short to compare."
+        return f"{lead} {rest}" if rest else ""
     found = relatives([row.judged for row in group]) or []
     pairs = [*zip(group, found, strict=False)]
     best = [row for row, each in pairs if each.is_best]
     if not best and any(each.is_worse for each in found):
-        return ""
+        least = min((row for row, _ in pairs if not row.judged.doubts), key=_rank)
+        return _times(least, group) if _in_one_session([least.judged]) and not is_brief else ""
     alike = best or [row for row, _ in pairs if not row.judged.doubts]
     is_exact = all(row.judged.summary.is_exact for row in alike)
     is_tie = is_exact and len({row.judged.summary.median for row in alike}) == 1
@@ -574,8 +611,8 @@ def _conclusion(group: Sequence[_Row], *, is_brief: bool) -> str:
 def _too_short_to_time(group: Sequence[_Row]) -> str:
     """Say how much faster what is too short to time is than the rest; "" if that is not clear."""
     sure = [row for row in group if not row.judged.doubts]
-    short = [row for row in sure if _doubt(row.judged) == _TOO_SHORT]
-    rest = sorted((row for row in sure if row not in short), key=_rank)
+    short = [row for row in sure if _is_too_short(row)]
+    rest = sorted((row for row in sure if not _is_too_short(row)), key=_rank)
     if not short or not rest:
         return ""
     most = max(_most(row.judged) for row in short)
@@ -600,17 +637,34 @@ def _rank(row: _Row) -> tuple[bool, float]:
 
 def _times(best: _Row, group: Sequence[_Row]) -> str:
     """Say how much better the best one is than the others, the nearest first; "" if not clear."""
-    metric = best.judged.metric
+    metric, unit = best.judged.metric, best.unit(best.judged.metric)
     how = "faster" if _is_time(metric) else f"fewer {metric}"
-    texts: list[str] = []
+    times: list[str] = []
+    differences: list[str] = []
+    is_vague = False
     for other in sorted((row for row in group if row is not best), key=_rank):
         found = relatives([best.judged, other.judged])
-        if found is None or found[1].unclear or _doubt(best.judged) == _TOO_SHORT:
+        if found is None or found[1].unclear:
             break
-        times = "" if texts else f" times {how}"
-        texts.append(f"{found[1].text}{times} than {_name(other, group)}")
-    verb = "is" if _is_time(metric) else "takes"
+        than = f"than {_name(other, group)}"
+        times.append(f"{found[1].text}{'' if times else f' times {how}'} {than}")
+        more = float(f"{other.judged.summary.median - best.judged.summary.median:.2g}")
+        less = f" {unit} less" if not differences else ""
+        differences.append(f"{best.text(more, best.judged)}{less} {than}")
+        is_vague = is_vague or found[1].spread > _VAGUE * found[1].ratio
+    texts = differences if is_vague else times
+    verb = "is" if texts is times and _is_time(metric) else "takes"
+    if _in_one_session([best.judged]):
+        verb = "may be" if verb == "is" else "may take"
     return f"{_name(best, group)} {verb} {_all_of(texts)}." if texts else ""
+
+
+_VAGUE: Final = 0.5
+"""A multiple that is less certain says less than a difference, which has no overhead in it."""
+
+
+def _is_too_short(row: _Row) -> bool:
+    return _doubt(row.judged) == _TOO_SHORT
 
 
 def _is_time(metric: str) -> bool:

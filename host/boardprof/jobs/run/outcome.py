@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from boardprof.base.errors import BoardprofError, BuildError, UsageError, WrongOutputError
 from boardprof.base.progress import activity, shown_by
@@ -151,24 +152,43 @@ class _Taken:
         """How many samples each session takes."""
         return math.ceil(len(self.measurement.samples) / self.sessions)
 
-    @property
-    def session_s(self) -> float:
-        """About how long the calls of a session take, by their own time if that was measured."""
-        warmup, number = self.measurement.warmup, self.measurement.number
-        calls = warmup + self.repeat + _OTHER_CALLS
+    @cached_property
+    def call_s(self) -> float:
+        """About how long a call takes, by its own time if that was measured."""
         for group in summaries(assemble([self.measurement])):
             if group.metric == DURATION:
-                return calls * number * abs(float(group.summary.median)) / 1e6
-        return self.time_s * calls / (warmup + len(self.measurement.samples) + _OTHER_CALLS)
+                return abs(float(group.summary.median)) / 1e6
+        calls = self.measurement.warmup + len(self.measurement.samples) + _OTHER_CALLS
+        return self.time_s / calls / self.measurement.number
+
+    @property
+    def in_all_s(self) -> float:
+        """About how long the calls of all sessions take."""
+        samples = self.repeat * self.measurement.number
+        warmups = sum(map(self.warmup, range(self.sessions)))
+        return self.call_s * (warmups + self.sessions * (samples + _OTHER_CALLS))
+
+    def warmup(self, session: int) -> int:
+        """Return the warm-up calls of a session: one if calls take long and the user gave none.
+
+        Each further session has one more if calls are quick. If the cost depends on how many calls
+        came before, the samples show it.
+        """
+        if self.call_s < _SLOW_S:
+            return self.measurement.warmup + session
+        return 1 if self.plan.warmup is None else self.measurement.warmup
 
 
-_OTHER_CALLS = 3
-"""One before the warm-up, one on painted stack, and one for the outputs."""
+_OTHER_CALLS = 2
+"""One on painted stack, and one for the outputs."""
+
+_SLOW_S = 0.01
+"""Calls that take longer have seen all that a warm-up call can change."""
 
 SESSIONS = 10
 """Sessions of each side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
 
-_MOST_S = {"listed": 5.0, "alone": 2.0}
+_MOST_S = {"listed": 20.0, "alone": 2.0}
 """What would take longer for each row is not measured again: its samples are spread over time."""
 
 _MOST_ROWS = 100
@@ -198,7 +218,7 @@ def _in_turns(taken: Sequence[_Taken], listener: Listener) -> dict[int, list[Mea
     is_few = max((each.sessions for each in again), default=1) == 1
     if not (is_alone or is_listed) or is_special or is_few or len(again) > _MOST_ROWS:
         return {}
-    in_all_s = sum(each.session_s * each.sessions for each in again)
+    in_all_s = sum(each.in_all_s for each in again)
     if in_all_s > _MOST_S["alone" if is_alone else "listed"] * len(again):
         return {}
     what = "measuring in sessions" if is_alone else f"alternating between {len(again)} rows"
@@ -232,18 +252,14 @@ def _number(taken: _Taken, others: Sequence[_Taken]) -> int:
 
 
 def _session(taken: _Taken, session: int, number: int, listener: Listener) -> list[Measurement]:
-    """Take a part of the samples of what was measured before.
-
-    Each session has one more warm-up call than the one before: if the cost depends on how many
-    calls came before, the samples show it.
-    """
+    """Take a part of the samples of what was measured before."""
     before, plan = taken.measurement, taken.plan
     target = f"{plan.path}:{before.function}" if plan.path else before.function
     again = replace(
         plan,
         target=target,
         number=number,
-        warmup=before.warmup + session,
+        warmup=taken.warmup(session),
         repeat=taken.repeat,
         data=replace(plan.data, expectations=(), folder=None),
     )

@@ -116,8 +116,10 @@ def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
         # Samples that are too short look noisy, too, and longer ones help against all of it.
         short = [each for kind in _SHORT for each in of_group if each.kind == kind]
         few = [each for each in of_group if each.kind == "few"]
-        if any(each.kind == "noise" for each in of_group):  # of a busy machine, once
-            of_group = [each for each in of_group if each.kind not in ("apart", "outliers")]
+        kinds = {each.kind for each in of_group}
+        hidden = {"apart", "outliers"} if "noise" in kinds else set()  # of a busy machine, once
+        hidden |= {"noise"} if "drift" in kinds else set()
+        of_group = [each for each in of_group if each.kind not in hidden]
         found += [*few, *short[:1]] if short else of_group
     return found
 
@@ -182,7 +184,7 @@ def _slow_first(group: GroupSummary) -> _Doubts:
 
 
 def _first_is_slow(group: GroupSummary) -> bool:
-    if group.summary.n < FEWEST_SAMPLES:
+    if group.summary.n < FEWEST_SAMPLES or group.sessions > 1:  # each session has a warm-up
         return False
     first, *rest = map(float, group.values)
     middle = statistics.median(rest)
@@ -203,10 +205,14 @@ def _drift(group: GroupSummary) -> _Doubts:
     begin, end = _median(group.values[:third]), _median(group.values[-third:])
     if p < _DRIFT_P and _matters(group, end - begin):
         way = "rise" if end > begin else "fall"
+        why, warm = "the board did not stay in one state", "Warm up longer: --warmup 100. "
+        if group.sessions > 1:  # each has more warm-up calls than the one before
+            why, warm = f"{why}, or calls cost more after more calls", ""
+            why = why if end > begin else why.replace("more after", "less after")
         yield (
             f"the samples {way} over the run, from {_figure(group, begin)} to "
-            f"{_figure(group, end)}: the board did not stay in one state.",
-            "Warm up longer: --warmup 100. Check whether the data grows or the clock is throttled.",
+            f"{_figure(group, end)}: {why}.",
+            f"{warm}Check whether the data grows or the clock is throttled.",
         )
 
 
@@ -463,14 +469,13 @@ def _figure(group: GroupSummary, value: int | float) -> str:
     """Return a number with four digits, or with all that are before its point; a time in a unit."""
     unit = ""
     if group.metric == DURATION:
-        size = abs(value)
-        unit, of = next(((f" {u}", of) for least, u, of in _UNITS if size >= least), (" ns", 0.001))
-        value /= of
+        us = next((us for us in _UNITS if abs(value) >= us), 0.001)
+        unit, value = f" {_UNITS.get(us, 'ns')}", value / us
     return f"{value:,.0f}{unit}" if abs(value) >= 10_000 else f"{value:,.4g}{unit}"
 
 
-_UNITS = ((10_000_000, "s", 1_000_000), (10_000, "ms", 1000), (1, "us", 1))
-"""The least microseconds of a unit, the unit, and its microseconds; shorter times are in ns."""
+_UNITS = {1_000_000: "s", 1000: "ms", 1: "us"}
+"""The units of time by their microseconds; shorter times are in ns."""
 
 
 def _median(values: Sequence[int | float]) -> float:

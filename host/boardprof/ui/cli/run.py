@@ -628,8 +628,7 @@ def _since(report: Report, request: _Request, options: Mapping[str, Any]) -> Com
 def _have_same_number(before: Report, after: Report) -> bool:
     """Tell whether samples of the same functions have the same number of calls, as warm ones.
 
-    For an operating system's clock, `run` chooses the number by the time of a call. That does not
-    matter unless calls write to arrays. On its CPU, the first calls take longer.
+    The first calls take longer: on a CPU, also those of a session.
     """
     old, new = _numbers(before), _numbers(after)
     return all(old[place] == new[place] for place in old.keys() & new.keys())
@@ -641,9 +640,8 @@ def _numbers(report: Report) -> dict[tuple[str, str], tuple[int | None, int | No
     for each in report.record.measurements if report.record is not None else ():
         device = report.record.devices.get(each.device) if report.record is not None else None
         has_cpu = device is not None and bool(device.cpu)
-        number = each.number if not has_cpu or each.outputs else None
         warmup = each.warmup if has_cpu else None
-        found.setdefault((each.device, each.label or each.name), (number, warmup))
+        found.setdefault((each.device, each.label or each.name), (each.number, warmup))
     return found
 
 
