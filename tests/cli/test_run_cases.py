@@ -147,11 +147,29 @@ def test_two_lists_are_combined(source: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "words", [("-D", "PASSES={p}"), ("--cflags", "-DPASSES={p}"), ("-D", "PASSES=2", "-O", "{p}")]
+)
+def test_a_value_in_flags_is_a_build_of_its_own(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "passes.c").write_text(
+        "int passes(void) { volatile int s = 0; for (int i = 0; i < PASSES; i++) s++; return s; }"
+    )
+    target = f"{tmp_path}/passes.c:passes"
+    done = boardprof(
+        "run", "-q", "-b", "qemu-rv32", target, "-L", "p", "0,3", *words, "--json", "-"
+    )
+    assert done.code == 0, done.err
+    counts = [row["instructions"]["count"] for row in json.loads(done.out)["calls"]]
+    assert counts == [*[counts[0]] * 10, *[counts[-1]] * 10]
+    assert counts[0] != counts[-1]
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("-L", "n", "1,,2"), "A value of n is empty: '1,,2'."),
         (("-L", "n", "1,2,1"), "A value of n is given twice: '1,2,1'."),
-        (("-L", "n", "16.."), "16.. lacks an end."),
+        (("-L", "n", "16.."), "16.. is no range."),
+        (("-L", "n", "16..64x2"), "16..64x2 is no range."),
         (("-L", "n=16,256"), "Option '-L' requires 2 arguments. For example: -L n 16,256"),
         (("-L", "n", "1", "-L", "n", "2"), "n is given twice."),
         (("-L", "m", "1,2"), "There is no parameter 'm'"),

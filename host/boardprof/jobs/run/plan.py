@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -293,8 +293,9 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
 
     Args:
         plan: the plan of the command. Its values may begin with further targets.
-        lists: pairs of an argument and its values, which commas separate. In other arguments,
-            ``{NAME}`` stands for the value. So does it for an argument that is one number.
+        lists: pairs of an argument and its values, which commas separate. In other arguments and
+            in flags of the compiler, ``{NAME}`` stands for the value; a name in flags is no
+            argument. In other arguments it also stands for an argument that is one number.
     """
     others = [*itertools.takewhile(_is_target, plan.values)]
     targets = [target for text in (plan.target, *others) for target in _targets(text)]
@@ -315,7 +316,11 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
         for name in _PLACEHOLDER.findall(text):
             if name not in known:
                 raise UnknownNameError("list", name, known, where=f"for {{{name}}} in {text}")
+    code = plan.code
+    flags = " ".join((code.optimize, code.cflags, *code.defines))
     for name in known:
+        if f"{{{name}}}" in flags:
+            continue
         given = next((text for text in values if text.startswith(f"{name}=")), None)
         if given is None:
             values = (*values, f"{name}={{{name}}}")
@@ -323,17 +328,31 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
             raise UsageError(f"{name} is given twice: by -L and as {given}.", hint="one of them")
     cases = []
     for chosen in itertools.product(*(_listed(*each) for each in lists)):
+        pairs = [(name, value) for (name, _), value in zip(lists, chosen, strict=True)]
+        of_code = replace(
+            code,
+            optimize=_filled(code.optimize, pairs),
+            cflags=_filled(code.cflags, pairs),
+            defines=tuple(_filled(each, pairs) for each in code.defines),
+        )
         for path, function in targets:
-            texts = [f"{name}={value}" for (name, _), value in zip(lists, chosen, strict=True)]
-            own = values
-            for (name, _), value in zip(lists, chosen, strict=True):
-                own = tuple(text.replace(f"{{{name}}}", value) for text in own)
+            texts = [f"{name}={value}" for name, value in pairs]
+            own = tuple(_filled(text, pairs) for text in values)
             file = files[path] if len(files) > 1 else ""
             of = [file.replace(os.sep, "_")] if file else []
             case = ", ".join([*of, *([function] if len(targets) > 1 else []), *texts])
             target = f"{path}:{function}" if path else function
-            cases.append(replace(plan, target=target, values=own, case=case, file=file))
+            cases.append(
+                replace(plan, target=target, values=own, case=case, file=file, code=of_code)
+            )
     return cases
+
+
+def _filled(text: str, values: Iterable[tuple[str, str]]) -> str:
+    """Return a text with the value of each name for ``{NAME}``."""
+    for name, value in values:
+        text = text.replace(f"{{{name}}}", value)
+    return text
 
 
 def _targets(text: str) -> list[tuple[str, str]]:
@@ -358,7 +377,7 @@ def _listed(name: str, values: str) -> list[str]:
 
 
 _RANGE = re.compile(r"(-?N)\.\.(-?N)(?:([:*])(N))?".replace("N", r"\d+(?:\.\d+)?"))
-_HALF_A_RANGE = re.compile(r"-?[\d.]+\.\.|\.\.-?\d[\d.]*([:*][\d.]+)?")
+_NO_RANGE = re.compile(r"-?[\d.]+\.\.|\.\.-?\d[\d.]*([:*][\d.]+)?|\d+\.\.\d+x\d+")
 _MOST_VALUES = 1000
 
 
@@ -366,8 +385,8 @@ def _range(text: str) -> Iterator[str]:
     """Yield the numbers of ``1..8``, ``0..100:25`` or ``16..1024*2``; any other text as it is."""
     found = _RANGE.fullmatch(text)
     if found is None:
-        if _HALF_A_RANGE.fullmatch(text):
-            raise UsageError(f"{text} lacks an end.", hint="1..8, 0..100:25 or 16..1024*2")
+        if _NO_RANGE.fullmatch(text):
+            raise UsageError(f"{text} is no range.", hint="1..8, 0..100:25 or 16..1024*2")
         yield text
         return
     first, last, step = Decimal(found[1]), Decimal(found[2]), Decimal(found[4] or 1)

@@ -474,7 +474,7 @@ def _figure(group: GroupSummary, value: int | float) -> str:
     return f"{value:,.0f}{unit}" if abs(value) >= 10_000 else f"{value:,.4g}{unit}"
 
 
-_UNITS = {1_000_000: "s", 1000: "ms", 1: "us"}
+_UNITS: dict[float, str] = {1_000_000: "s", 1000: "ms", 1: "us"}
 """The units of time by their microseconds; shorter times are in ns."""
 
 

@@ -217,7 +217,10 @@ def mistake_text(error: click.ClickException) -> str:
         is_argument = name.isidentifier() and not own and (len(name) < 6 or not nearest)
         if takes_values and is_argument:
             meant.append(f"the argument {name}=VALUE")
-        if meant:
+        if "-L" in known and error.option_name in _NOT_FROM_HYPERFINE:
+            text = f"No such option {error.option_name!r}. {_NOT_FROM_HYPERFINE[error.option_name]}"
+            error = click.UsageError(text, context)
+        elif meant:
             text = f"No such option {error.option_name!r}. Did you mean {' or '.join(meant)}?"
             error = click.UsageError(text, context)
     pieces = context.command.collect_usage_pieces(context)
@@ -228,11 +231,20 @@ def mistake_text(error: click.ClickException) -> str:
 
 _OF_HYPERFINE: Final = {  # options that people know from there, and what `run` has
     **dict.fromkeys(("--runs", "-m", "--min-runs", "-M", "--max-runs"), "--repeat"),
-    **dict.fromkeys(("-P", "--parameter-scan"), "--parameter-list"),
+    **dict.fromkeys(("-P", "--parameter-scan"), "-L NAME FIRST..LAST"),
+    "--show-output": "--console",
+    **dict.fromkeys(("-n", "--command-name"), "--save NAME"),
     "--export-json": "--json",
     "--export-csv": "--export medians=FILE",
     "--csv": "--export csv=FILE",
     **dict.fromkeys(("--export-markdown", "--markdown"), "--export markdown=FILE"),
+}
+_SETUP: Final = "A function NAME_setup in the same file runs before each sample of NAME."
+_NOT_FROM_HYPERFINE: Final = {  # what to know instead
+    **dict.fromkeys(("--prepare", "--setup", "-s", "--cleanup", "--conclude"), _SETUP),
+    **dict.fromkeys(("-u", "--time-unit"), "Each time has the unit that fits it."),
+    **dict.fromkeys(("-N", "--shell"), "There is no shell between boardprof and the function."),
+    **dict.fromkeys(("-i", "--ignore-failure"), "If a function fails, the others are measured."),
 }
 
 

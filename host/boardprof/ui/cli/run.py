@@ -185,8 +185,9 @@ The table has a row for each function, board and setting:
     nargs=2,
     multiple=True,
     metavar="NAME VALUE[,VALUE...]",
-    help="Measure with each value of an argument: one row each. {NAME} in other arguments stands "
-    "for the value: -L n 16,64 'x=[{n}]:ones'. Ranges: 1..8, 0..100:25, 16..1024*2.",
+    help="Measure with each value of an argument: one row each. {NAME} in other arguments and in "
+    "-D, -O and --cflags stands for the value: -L n 16,64 'x=[{n}]:ones', -L N 1,2 -D 'N={N}'. "
+    "Ranges: 1..8, 0..100:25, 16..1024*2.",
 )
 @click.option("--cold", is_flag=True, help="Also measure the very first call, separately.")
 @click.option("--mask-interrupts", is_flag=True, help="Mask interrupts while a call is measured.")
