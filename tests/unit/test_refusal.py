@@ -44,7 +44,7 @@ def test_a_fault_is_told_with_its_address_and_its_line() -> None:
     error = fault(2, 0x8000_0010, 0, locate=locate)
     assert asked == [0x8000_0010]
     assert error.message == "crash trapped on the board: bad address 0x0 at crash.c:12 (in crash)"
-    assert error.hint == "look for the fault in crash. What crash has changed before stays changed"
+    assert error.hint == "look for the fault in crash. What crash changed before that is not undone"
     assert (error.cause, error.pc, error.address) == ("bad-address", 0x8000_0010, 0)
     assert error.location == PLACE
 

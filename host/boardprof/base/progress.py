@@ -20,6 +20,7 @@ Show: TypeAlias = Callable[[str, int, "int | None"], None]
 ("", 0, None) is called when it has ended.
 """
 
+_FIRST_S = 0.5
 _TICK_S = 1.0
 
 _QUIET_S = 2
@@ -122,7 +123,9 @@ def _each_second(
         began_s = time.monotonic()
 
     def run() -> None:
-        while not ended.wait(_TICK_S):
+        wait_s = _FIRST_S
+        while not ended.wait(wait_s):
+            wait_s = _TICK_S
             tick(int(time.monotonic() - began_s))
 
     thread = threading.Thread(target=run, name="boardprof-progress", daemon=True)

@@ -160,9 +160,10 @@ def read_exports(texts: Sequence[str], *, comparisons: bool | None = False) -> l
 def _export(text: str, comparisons: bool | None) -> Export:
     name, equals, file = text.partition("=")
     if not equals or not name or not file:
-        raise UsageError(
-            f"{text!r} is not a valid --export.", hint="NAME=FILE, e.g. csv=report.csv"
-        )
+        csv = f"medians={text} has a line for each function and metric, csv={text} for each sample"
+        by_ending = {".csv": csv, ".md": f"markdown={text}", ".html": f"html={text}"}
+        hint = by_ending.get(Path(text).suffix, "NAME=FILE, e.g. csv=report.csv")
+        raise UsageError(f"{text!r} is not a valid --export.", hint=hint)
     check_is_file(file)
     path = Path(file)
     if not path.parent.is_dir():

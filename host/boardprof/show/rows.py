@@ -92,13 +92,16 @@ def render_medians(report: Report) -> str:
     for each, values in zip(groups, arguments, strict=True):
         key, found = each.key, each.summary
         texts = (key.name, key.label, key.shapes, key.flags, key.device, each.metric)
-        spread = [repr(found.stddev) if found.stddev is not None else ""]
-        quartiles = [repr(found.percentiles[25]), repr(found.percentiles[75])]
-        ends = [*map(repr, (found.median, found.minimum, found.maximum, found.mean)), *spread]
-        ends += quartiles
+        ends = [found.median, found.minimum, found.maximum, found.mean, found.stddev]
+        ends += [found.percentiles[25], found.percentiles[75]]
         own = [_quoted_if_needed(values[name]) if name in values else "" for name in names]
-        lines.append(",".join([*map(_quoted, texts), f"{found.n}", *ends, *own]))
+        lines.append(",".join([*map(_quoted, texts), f"{found.n}", *map(_rounded, ends), *own]))
     return _text(lines)
+
+
+def _rounded(value: int | float | None) -> str:
+    """Return a number without the noise of floats in its last digits; "" for None."""
+    return "" if value is None else repr(float(f"{value:.15g}") if value % 1 else value)
 
 
 _MEDIANS: Final = (

@@ -161,7 +161,10 @@ class Plan:
         for text in self.values:
             name, equals, value = text.partition("=")
             if not equals or not name:
-                raise UsageError(f"{text!r} is not an argument.", hint="NAME=VALUE, e.g. n=256")
+                hint = f"NAME=VALUE, such as n={text if text.isdigit() else 256}"
+                if self.path is not None:
+                    hint = f"{hint}; `boardprof functions {self.path}` has the names"
+                raise UsageError(f"{text!r} is not an argument.", hint=hint)
             if name in arguments:
                 raise UsageError(f"The argument {name} is given twice.")
             arguments[name] = value

@@ -394,6 +394,8 @@ class WordLookup:
                 )
             elif self.project is not None and (refused := git_refusal(self.project.folder or ".")):
                 hint = f"{refused[1]} ({refused[0]})"
+            elif word == "HEAD":
+                hint = f"boardprof run --ab-rev {reference.text} measures that commit"
         return UnknownNameError(kind, reference.text, self._names(), hint=hint)
 
     def _of_kind(self, kind: str, *, is_clean: bool = True) -> Iterator[Run]:

@@ -361,7 +361,7 @@ class Bar:
             return
         now_s = self._clock()
         if self._began_s is None:
-            self._began_s = now_s - (done if total is None else 0)
+            self._began_s = now_s - (_SHORT_S if total is None else 0)  # seconds come later, too
         if now_s - self._began_s < _SHORT_S:
             return
         bar = self._bar = self._bar or self._begun()

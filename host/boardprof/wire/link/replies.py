@@ -364,7 +364,7 @@ class _Stop:
         where = self.name if inner in (None, self.name) else f"{inner}, which {self.name} called"
         return self._error(
             f"{self.name} trapped on the board: {self.what}{place}",
-            f"look for the fault in {where}. What {self.name} has changed before stays changed",
+            f"look for the fault in {where}. What {self.name} changed before that is not undone",
         )
 
     def _error(self, text: str, hint: str) -> DeviceFaultError:
