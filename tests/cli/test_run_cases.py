@@ -168,8 +168,8 @@ def test_a_value_in_flags_is_a_build_of_its_own(tmp_path: Path, words: tuple[str
     [
         (("-L", "n", "1,,2"), "A value of n is empty: '1,,2'."),
         (("-L", "n", "1,2,1"), "A value of n is given twice: '1,2,1'."),
-        (("-L", "n", "16.."), "16.. is no range."),
-        (("-L", "n", "16..64x2"), "16..64x2 is no range."),
+        (("-L", "n", "16.."), "16.. is not a range."),
+        (("-L", "n", "16..64x2"), "16..64x2 is not a range."),
         (("-L", "n=16,256"), "Option '-L' requires 2 arguments. For example: -L n 16,256"),
         (("-L", "n", "1", "-L", "n", "2"), "n is given twice."),
         (("-L", "m", "1,2"), "There is no parameter 'm'"),

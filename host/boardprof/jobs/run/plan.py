@@ -297,8 +297,8 @@ def cases_of(plan: Plan, lists: Sequence[tuple[str, str]] = ()) -> list[Plan]:
     Args:
         plan: the plan of the command. Its values may begin with further targets.
         lists: pairs of an argument and its values, which commas separate. In other arguments and
-            in flags of the compiler, ``{NAME}`` stands for the value; a name in flags is no
-            argument. In other arguments it also stands for an argument that is one number.
+            in flags of the compiler, ``{NAME}`` stands for the value; a name in flags is
+            not an argument. In other arguments it also stands for an argument that is one number.
     """
     others = [*itertools.takewhile(_is_target, plan.values)]
     targets = [target for text in (plan.target, *others) for target in _targets(text)]
@@ -389,7 +389,7 @@ def _range(text: str) -> Iterator[str]:
     found = _RANGE.fullmatch(text)
     if found is None:
         if _NO_RANGE.fullmatch(text):
-            raise UsageError(f"{text} is no range.", hint="1..8, 0..100:25 or 16..1024*2")
+            raise UsageError(f"{text} is not a range.", hint="1..8, 0..100:25 or 16..1024*2")
         yield text
         return
     first, last, step = Decimal(found[1]), Decimal(found[2]), Decimal(found[4] or 1)
