@@ -184,6 +184,16 @@ def test_a_wrong_list_is_refused_once(
     assert done.err.count(message) == 1, done.err
 
 
+def test_two_levels_of_optimisation_are_not_one_setting(source: str) -> None:
+    done = boardprof("run", "-b", "qemu-rv32", f"{source}:plain", "n=1", "--sweep", "-O1", "-O3")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith('Try: settings are separated by |: --sweep "-O1|-O3"\n')
+
+
+def test_a_colon_too_many_does_no_harm(source: str) -> None:
+    assert measured(f"{source}::plain", "n=1") == [("plain", "n=1", 1)]
+
+
 @pytest.mark.parametrize("names", ["loop,", ",loop", "loop,,plain", "loop,loop"])
 def test_a_wrong_list_of_functions_is_refused(source: str, names: str) -> None:
     done = boardprof("run", "-b", "qemu-rv32", f"{source}:{names}", "n=1")

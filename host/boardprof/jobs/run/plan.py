@@ -53,7 +53,10 @@ _LAST_COLON = re.compile(r"(?<!:):(?!:)(?=(?:[^:]|::)*$)")
 def split_target(text: str) -> tuple[str, str]:
     """Return path and function of ``fir.c:fir`` or ``dsp.cpp:k::dot``; the path is "" if absent."""
     match = _LAST_COLON.search(text)
-    return ("", text) if match is None else (text[: match.start()], text[match.end() :])
+    if match is None:
+        file, twice, function = text.partition("::")  # of C++, or of a file and a name by mistake
+        return (file, function) if twice and Path(file).is_file() else ("", text)
+    return text[: match.start()], text[match.end() :]
 
 
 @dataclass(frozen=True)
@@ -403,6 +406,9 @@ def _range(text: str) -> Iterator[str]:
     raise UsageError(f"{text} has more than {_MOST_VALUES} numbers.", hint=f"{text}:STEP")
 
 
+_USUAL_LEVEL = BuildOptions().optimize
+
+
 def with_each_setting(plan: Plan) -> list[Plan]:
     """Return the plan once for each setting of the compiler's flags, which are in ``cflags``."""
     if plan.sweep is None:
@@ -420,6 +426,12 @@ def with_each_setting(plan: Plan) -> list[Plan]:
             "Each setting of --sweep needs its own firmware, but the firmware at a port stays the "
             "same.",
             hint="add --flash, or leave out --sweep or --port",
+        )
+    if "|" not in plan.sweep and "-O" in plan.sweep and plan.code.optimize != _USUAL_LEVEL:
+        both = f"{plan.sweep}|{plan.code.optimize}"
+        raise UsageError(
+            f"--sweep {plan.sweep} and {plan.code.optimize} are two levels of optimisation.",
+            hint=f'settings are separated by |: --sweep "{both}"',
         )
     if "|" not in plan.sweep and re.search(r",\s*-", plan.sweep) and "-W" not in plan.sweep:
         raise UsageError(

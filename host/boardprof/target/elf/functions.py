@@ -78,7 +78,10 @@ def functions(
 
 def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
     first, second = _distinct_names([one, other])
-    hint = "make one of them static, rename it, or build only one of the files"
+    hint = (
+        "make one of them static, rename it, or build only one of the files; "
+        f"to compare them, name both: PATH/{first}:{name} PATH/{second}:{name}"
+    )
     if kept:
         kept_one = option("--no-inline", f"{first}:{name}")
         hint = f"{kept_one} keeps that of one file if the others are static; otherwise {hint}"
