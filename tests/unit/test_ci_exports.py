@@ -15,6 +15,7 @@ import junitparser
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Ratio
 from boardprof.results.comparison.compare import compare
 from boardprof.results.comparison.comparison import Comparison
@@ -257,6 +258,42 @@ def test_names_of_any_kind_and_metrics_that_differ_in_a_sign_stay_apart() -> Non
     }
     jsonschema.validate(json.loads(find_exporter("bencher")(report)), BENCHER)
     jsonschema.validate(json.loads(find_exporter("benchmark-action")(report)), ACTION)
+
+
+def test_hyperfines_scripts_find_times_in_seconds_and_the_arguments() -> None:
+    rows = [
+        {
+            "Name": "fir",
+            "Argument Shapes": "x=int16[8], n=8",
+            "Device": "native",
+            "Count": Count(10),
+            "Duration (us)": Duration(us),
+            "page-faults": Count(1),
+        }
+        for us in (20.0, 40.0, 30.0)
+    ]
+    text = find_exporter("hyperfine")(Report(rows, {}, {}))
+    # The names are those of hyperfine 1.15's own file.
+    assert json.loads(text) == {
+        "results": [
+            {
+                "command": "fir(x=int16[8], n=8) on native",
+                "mean": 3e-06,
+                "stddev": 1e-06,
+                "median": 3e-06,
+                "min": 2e-06,
+                "max": 4e-06,
+                "times": [2e-06, 4e-06, 3e-06],
+                "parameters": {"x": "int16[8]", "n": "8"},
+            }
+        ]
+    }
+
+
+def test_a_report_without_times_is_not_for_hyperfines_scripts() -> None:
+    row = {"Name": "fir", "Device": "m4", "Count": Count(1), "cycles": Count(7)}
+    with pytest.raises(UsageError, match="has no times"):
+        find_exporter("hyperfine")(Report([row], {}, {}))
 
 
 @pytest.mark.parametrize("name", ["bencher", "benchmark-action", "openmetrics"])

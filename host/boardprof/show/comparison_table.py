@@ -215,7 +215,8 @@ def times_line(comparison: Comparison) -> str:
     times = f"{multiple_text(ratio, spread)} times"
     if row.metric == DURATION:
         how = "slower" if more is row.after else "faster"
-        return f"{after[:1].upper()}{after[1:]} is {times} {how} than {before}."
+        after = after.replace("the working", "The working")
+        return f"{after} is {times} {how} than {before}."
     first, second = (after, before) if more is row.after else (before, after)
     return f"{first} takes {times} the {row.metric} of {second}."
 

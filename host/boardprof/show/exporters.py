@@ -35,6 +35,7 @@ _REPORT = {  # name -> module below ``boardprof``, and its function; imported wh
     "collapsed": "show.flame_graph:render_collapsed",
     "csv": "show.rows:render_csv",
     "html": "show.html:render_html",
+    "hyperfine": "show.rows:render_hyperfine",
     "json": "results.report_json:render_json",
     "markdown": "show.markdown:render_markdown",
     "medians": "show.rows:render_medians",
@@ -161,7 +162,8 @@ def _export(text: str, comparisons: bool | None) -> Export:
     name, equals, file = text.partition("=")
     if not equals or not name or not file:
         csv = f"medians={text} has a line for each function and metric, csv={text} for each sample"
-        by_ending = {".csv": csv, ".md": f"markdown={text}", ".html": f"html={text}"}
+        json = f"hyperfine={text} has the times, json={text} everything"
+        by_ending = {".csv": csv, ".json": json, ".md": f"markdown={text}", ".html": f"html={text}"}
         hint = by_ending.get(Path(text).suffix, "NAME=FILE, e.g. csv=report.csv")
         raise UsageError(f"{text!r} is not a valid --export.", hint=hint)
     check_is_file(file)

@@ -19,11 +19,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
-from boardprof.base.errors import MissingExtraError, UnknownNameError
+from boardprof.base.errors import MissingExtraError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
 from boardprof.base.printable import bounded
 from boardprof.results.comparison.comparison import row_title
-from boardprof.results.report.calls import LEVELS, SHARES, Column, Row
+from boardprof.results.report.calls import DURATION, LEVELS, SHARES, Column, Row
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat
 from boardprof.results.row_origins import GroupKey
@@ -209,6 +209,30 @@ def render_benchmark_action(report: Report) -> str:
         if each.kind in (Count, Duration)
     ]
     return json.dumps(found, indent=2, allow_nan=False) + "\n"
+
+
+def render_hyperfine(report: Report) -> str:
+    """Return the times of ``report`` in seconds per call, as hyperfine's JSON for its scripts.
+
+    ``user``, ``system`` and ``exit_codes`` are of processes, so they are absent.
+
+    Raises:
+        UsageError: the Report has no times.
+    """
+    found = []
+    for title, _, each in _found(report):
+        if each.metric != DURATION:
+            continue
+        of = each.summary
+        values = {"mean": of.mean, "stddev": of.stddev, "median": of.median}
+        values |= {"min": of.minimum, "max": of.maximum}
+        seconds = {name: None if us is None else us / 1e6 for name, us in values.items()}
+        times = {"times": [us / 1e6 for us in each.values]}
+        parameters = {"parameters": arguments_of(each.key.shapes)}
+        found.append({"command": title, **seconds, **times, **parameters})
+    if not found:
+        raise UsageError("The Report has no times.", hint="medians has all metrics, as CSV")
+    return json.dumps({"results": found}, indent=2, allow_nan=False) + "\n"
 
 
 def _unit(each: GroupSummary) -> str:

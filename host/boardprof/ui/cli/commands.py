@@ -234,7 +234,7 @@ _OF_HYPERFINE: Final = {  # options that people know from there, and what `run` 
     **dict.fromkeys(("-P", "--parameter-scan"), "-L NAME FIRST..LAST"),
     "--show-output": "--console",
     **dict.fromkeys(("-n", "--command-name"), "--save NAME"),
-    "--export-json": "--json",
+    "--export-json": "--export hyperfine=FILE",
     "--export-csv": "--export medians=FILE",
     "--csv": "--export csv=FILE",
     **dict.fromkeys(("--export-markdown", "--markdown"), "--export markdown=FILE"),

@@ -172,6 +172,7 @@ def export(
     callgrind    for callgrind_annotate and KCachegrind; needs run --hotspots
     pprof        for pprof; needs run --hotspots
     bencher      medians for Bencher, as JSON
+    hyperfine    times in seconds, as JSON for hyperfine's scripts
     benchmark-action  medians for github-action-benchmark, as JSON
     openmetrics  medians for GitLab's metrics report
     perfetto     TRACE only: for ui.perfetto.dev
