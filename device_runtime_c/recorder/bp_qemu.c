@@ -405,8 +405,8 @@ static void decode(bp_insn_t *insn, const struct qemu_plugin_insn *from) {
     copy_code(from, code, length < sizeof code ? length : sizeof code);
     /* A first half from 0xe800 has a second one (ARMv7-M ARM, A5.1). Where QEMU 7.2 looks whether
      * the next instruction crosses a page, it adds that one's half to the size. */
-    if (bp_isa == BP_ARM && code[1] < 0xe8) {
-        length = 2;
+    if (bp_isa == BP_ARM) {
+        length = code[1] < 0xe8 ? 2 : 4;
     }
     uint32_t low = code[0] | (uint32_t)code[1] << 8, high = code[2] | (uint32_t)code[3] << 8;
     memset(insn, 0, sizeof(*insn));

@@ -120,6 +120,29 @@ def test_what_a_cortex_m4_does_not_tell_is_in_the_interval(code: Path) -> None:
         assert board.hotspots("ten_rounds").core_cycles == (33, 32, 53)
 
 
+PAGE_END = """\
+__asm__(".syntax unified\\n.thumb\\n"
+        ".section .text.at_page_end, \\"ax\\"\\n .balign 1024\\n .space 1018\\n"
+        ".thumb_func\\n at_page_end: add.w r0, r0, #1\\n b 1f\\n nop\\n 1: bx lr\\n"
+        ".size at_page_end, . - at_page_end\\n .text");
+__attribute__((naked)) void calls(void) {
+    __asm__("push {r4, lr}\\n bl at_page_end\\n pop {r4, pc}");
+}
+"""
+
+
+def test_the_last_instruction_of_a_page_is_counted_at_its_address(tmp_path: Path) -> None:
+    """QEMU 7.2 adds its size to that of the instruction before it; its pages have 1 KiB."""
+    source = tmp_path / "page_end.c"
+    source.write_text(PAGE_END)
+    with build(available("qemu-cortex-m4"), [source]).open() as board:
+        profile = board.hotspots("calls")
+    ran = [profile.instructions[place] for _, place, _ in profile.counts]
+    assert [each.address % 1024 for each in ran if each.text.startswith("b.n")] == [1022]
+    names = sorted(each.text.partition("\t")[0] for each in ran)
+    assert names == ["add.w", "b.n", "bl", "bx", "pop", "push"]
+
+
 def test_interrupts_within_a_call_are_not_in_its_core_cycles(code: Path, tmp_path: Path) -> None:
     changes = {'["cycles32", "ticks"]': '["ticks", "interrupts"]'}
     spec = ticking("qemu-cortex-m4", tmp_path / "ticking", "ticking_port.c", changes)
