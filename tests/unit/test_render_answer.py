@@ -304,13 +304,13 @@ def test_what_was_measured_one_after_the_other_may_only_seem_faster() -> None:
 
 def test_a_multiple_that_is_mostly_overhead_is_told_as_a_difference() -> None:
     times = {"a": [0.100, 0.101, 0.102] * 4, "b": [0.060, 0.061, 0.062] * 4}
-    assert "b takes 40 ns less than a." in answer(in_sessions(of_functions(**times), 12))
+    assert "b takes 40 ± 13 ns less than a." in answer(in_sessions(of_functions(**times), 12))
 
 
 def test_what_is_not_too_short_is_compared_all_the_same() -> None:
     functions = {"a": SHORT, "b": [0.035, 0.036, 0.037] * 4, "c": [1.0, 1.01, 1.02] * 4}
     text = answer(in_sessions(of_functions(**functions), 12))
-    assert "a is too short to compare. b takes 970 ns less than c." in text
+    assert "a is too short to compare. b takes 974 ± 13 ns less than c." in text
 
 
 def test_of_two_groups_without_sessions_nothing_is_said() -> None:

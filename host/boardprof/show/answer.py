@@ -593,8 +593,9 @@ def _conclusion(group: Sequence[_Row], *, is_brief: bool) -> str:
     is_tie = is_exact and len({row.judged.summary.median for row in alike}) == 1
     if len(alike) > 1 and (not is_exact or (is_tie and not is_brief)):
         names = _all_of([_name(row, group) for row in alike])
-        if any(each.has_few for each in found):
-            samples = plural(alike[0].judged.summary.n, "sample")
+        n = alike[0].judged.summary.n
+        if any(each.has_few for each in found) or (not is_exact and n < _ENOUGH):
+            samples = plural(n, "sample")
             return f"{samples} cannot tell {names} apart: --repeat {_ENOUGH}."
         same = f"take the same number of {alike[0].judged.metric}"
         return f"{names} {same if is_exact else 'cannot be told apart'}."
@@ -648,15 +649,23 @@ def _times(best: _Row, group: Sequence[_Row]) -> str:
             break
         than = f"than {_name(other, group)}"
         times.append(f"{found[1].text}{'' if times else f' times {how}'} {than}")
-        more = float(f"{other.judged.summary.median - best.judged.summary.median:.2g}")
         less = f" {unit} less" if not differences else ""
-        differences.append(f"{best.text(more, best.judged)}{less} {than}")
+        differences.append(f"{_difference(best, other)}{less} {than}")
         is_vague = is_vague or found[1].spread > _VAGUE * found[1].ratio
     texts = differences if is_vague else times
     verb = "is" if texts is times and _is_time(metric) else "takes"
     if _in_one_session([best.judged]):
         verb = "may be" if verb == "is" else "may take"
     return f"{_name(best, group)} {verb} {_all_of(texts)}." if texts else ""
+
+
+def _difference(best: _Row, other: _Row) -> str:
+    """Return how much more another row takes, such as ``3.6 ± 0.4``."""
+    us = best.us if best.judged.metric == DURATION else 1
+    more = (other.judged.summary.median - best.judged.summary.median) / us
+    half = math.hypot(_uncertain(best.judged), _uncertain(other.judged)) / us
+    decimals = decimals_of(more, float(f"{half:.2g}")) or 0
+    return f"{more:,.{decimals}f} ± {half:,.{decimals}f}"
 
 
 _VAGUE: Final = 0.5

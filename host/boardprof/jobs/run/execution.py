@@ -113,9 +113,12 @@ def results(
                     except (UsageError, BuildError) as error:
                         if len(chosen) == 1:
                             raise
-                        is_unknown = isinstance(error, UnknownNameError) and plan.case
-                        if is_unknown and "no parameter" in error.message:
+                        is_parameter = (
+                            isinstance(error, UnknownNameError) and error.kind == "parameter"
+                        )
+                        if plan.case and is_parameter:
                             error.message = f"{plan.function}: {error.message}"
+                            error.hint = "for a macro NAME: -D 'NAME={NAME}'"
                         if plan.case and plan.function in error.message:
                             if error.message not in told:  # the same for each value of a list
                                 yield error

@@ -383,7 +383,7 @@ def _listed(name: str, values: str) -> list[str]:
 
 
 _RANGE = re.compile(r"(-?N)\.\.(-?N)(?:([:*])(N))?".replace("N", r"\d+(?:\.\d+)?"))
-_NO_RANGE = re.compile(r"-?[\d.]+\.\.|\.\.-?\d[\d.]*([:*][\d.]+)?|\d+\.\.\d+x\d+")
+_NO_RANGE = re.compile(r"-?\d[\d.]*\.\.[-\d.:*x]*|\.\.-?\d[-\d.:*x]*")
 _MOST_VALUES = 1000
 
 

@@ -111,7 +111,7 @@ def _result_text(measurement: Measurement) -> str:
 
 def _same(values: Iterable[int]) -> Metric:
     found = sorted(set(values))
-    if len(found) > 2 and found == [*range(found[0], found[-1] + 1)]:  # of sessions
+    if len(found) > 2:  # of sessions
         return f"{found[0]} to {found[-1]}"
     return Count(found[0]) if len(found) == 1 else ", ".join(map(str, found))
 

@@ -237,13 +237,22 @@ _OF_HYPERFINE: Final = {  # options that people know from there, and what `run` 
     "--export-json": "--export hyperfine=FILE",
     "--export-csv": "--export medians=FILE",
     "--csv": "--export csv=FILE",
+    **dict.fromkeys(("--export-asciidoc", "--export-orgmode"), "--export markdown=FILE"),
     **dict.fromkeys(("--export-markdown", "--markdown"), "--export markdown=FILE"),
 }
 _SETUP: Final = "A function NAME_setup in the same file runs before each sample of NAME."
+_CHECK: Final = "A function NAME_check in the same file runs after each sample of NAME."
+_NO_SHELL: Final = "There is no shell between boardprof and the function."
 _NOT_FROM_HYPERFINE: Final = {  # what to know instead
-    **dict.fromkeys(("--prepare", "--setup", "-s", "--cleanup", "--conclude"), _SETUP),
+    **dict.fromkeys(("--prepare", "--setup", "-s"), _SETUP),
+    **dict.fromkeys(("--cleanup", "-c", "--conclude", "-C"), _CHECK),
+    "--min-benchmarking-time": "--repeat is the number of samples.",
+    "--reference": "The first function is the reference.",
+    "--sort": "Rows keep the order in which they were named.",
+    "--style": "The variable NO_COLOR turns colours off.",
+    "--input": "A function reads no standard input; --help has the forms of arguments.",
     **dict.fromkeys(("-u", "--time-unit"), "Each time has the unit that fits it."),
-    **dict.fromkeys(("-N", "--shell"), "There is no shell between boardprof and the function."),
+    **dict.fromkeys(("-N", "-S", "--shell"), _NO_SHELL),
     **dict.fromkeys(("-i", "--ignore-failure"), "If a function fails, the others are measured."),
 }
 
