@@ -148,7 +148,7 @@ def test_without_the_package_nothing_of_it_is_known(tmp_path: Path) -> None:
     assert "There is no exporter 'lab'" in done.err
     assert (
         "Known: baseline, bencher, benchmark-action, callgrind, chrome, collapsed, csv, html, "
-        "json, markdown, medians, openmetrics, pprof, speedscope, table" in done.err
+        "hyperfine, json, markdown, medians, openmetrics, pprof, speedscope, table" in done.err
     )
 
 

@@ -145,7 +145,7 @@ def test_a_sweep_has_a_row_a_function_and_a_column_a_setting() -> None:
     text = render_markdown(Report(rows, {}, {}, EXTRA))
     assert (
         "| Name | Metric | `-O2` | `-O3` |\n| :-- | :-- | --: | --: |\n"
-        "| `fir` | `Time (us)` | 8 (1.00) | **2 (0.25 best)** |\n"
+        "| `fir` | `Time (us)` | 8 (1.00) | 2 (0.25) |\n"
         "| `crc` | `Time (us)` | 3 |  |\n"
     ) in text
 

@@ -392,7 +392,8 @@ def _rows(report: Report, shows_others: bool) -> list[_Row]:
     times = [row.all[DURATION].summary for row in rows if DURATION in row.all]
     least = min((abs(each.median) for each in times), default=1)
     most = max((max(abs(each.median), each.first or 0) for each in times), default=0)
-    chosen = (us for us in _UNITS if least >= us or most >= _LARGE * us)
+    few = 10 if any(each.is_exact for each in times) else 1  # keeps the digits of what is exact
+    chosen = (us for us in _UNITS if least >= few * us or most >= _LARGE * us)
     us = next(chosen, min(_UNITS))
     short = short_arguments((row.key.name, row.key.shapes) for row in rows)
     return [

@@ -109,9 +109,13 @@ def _result_text(measurement: Measurement) -> str:
     return f"{result}"
 
 
+_MOST_LISTED = 4
+
+
 def _same(values: Iterable[int]) -> Metric:
     found = sorted(set(values))
-    if len(found) > 2:  # of sessions
+    is_row = len(found) > 2 and found == [*range(found[0], found[-1] + 1)]
+    if is_row or len(found) > _MOST_LISTED:  # of sessions
         return f"{found[0]} to {found[-1]}"
     return Count(found[0]) if len(found) == 1 else ", ".join(map(str, found))
 

@@ -76,6 +76,10 @@ class Sources:
     archives: tuple[Path, ...]
 
 
+# Nothing replaces a function, so it may be inlined into others of its file, as in a program.
+_SHARED = ("-fPIC", "-fno-semantic-interposition")
+
+
 def language(path: Path) -> str:
     """Return "c", "c++", "assembler", "object", "archive", or "" for any other file."""
     return _LANGUAGES.get(path.suffix, "")
@@ -139,7 +143,7 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
     board, kind = spec.build, language(file)
     # The options of the agent are for code that includes boardprof/bp.h.
     words = [*board.cflags, *DEBUG, *(f"-DBP_CFG_{k.upper()}={v}" for k, v in board.config.items())]
-    words += ["-fPIC"] if board.shared else []
+    words += _SHARED if board.shared else ()
     if libc is not None:
         words += libc
     elif board.freestanding:
@@ -330,7 +334,7 @@ def agent_flags(spec: BoardSpec) -> Callable[[Path], tuple[str, ...]]:
     options = (f"-DBP_CFG_{name.upper()}={value}" for name, value in spec.build.config.items())
     common = ("-Os", *spec.build.cflags, *DEBUG, *options)  # a board may prefer speed
     common += ("-ffreestanding",) if spec.build.freestanding else ()
-    common += ("-fPIC",) if spec.build.shared else ()
+    common += _SHARED if spec.build.shared else ()
     c = (*common, "-std=c11")
     return lambda path: c if path.suffix == ".c" else common
 
