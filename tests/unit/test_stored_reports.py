@@ -304,7 +304,7 @@ def write_views(folder: Path) -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--write"]:
         write_hashes()
-    elif len(sys.argv) == 2:
+    elif len(sys.argv) == 2 and not sys.argv[1].startswith("-"):
         write_views(Path(sys.argv[1]).absolute())
     else:
         sys.exit(__doc__)
